@@ -1,0 +1,69 @@
+# Kavka. `make` lists the targets; each sets up what it needs.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# A Python from 3.11 on that can make environments; `make PYTHON=/path/to/python3 test` chooses another.
+FIND_PYTHON = for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	"$$p" -c 'import sys, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo "$$p" && break; done
+PYTHON ?= $(shell $(FIND_PYTHON))
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.kavka-ready
+KERNELS := $(VENV)/.kavka-kernels
+SOURCES := $(wildcard src/kavka/kernels/*.py src/kavka/kernels/*.pxd) $(wildcard setup.py)
+
+.PHONY: help demo demo-node test check bench bench-kafka compat-jvm clean setup
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: setup ## The whole story: a node, orders, a Spark pipeline, lake tables, a report; about two minutes
+	@$(BIN)/python examples/pipeline_demo.py
+
+demo-node: setup ## A node alone: produce and consume, show the figures; half a minute, no Java
+	@$(BIN)/python examples/demo.py
+
+test: setup ## Run the tests
+	@$(BIN)/python -m pytest -q
+
+check: setup ## Lint, formatting, types, architecture
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest -q tests/architecture
+
+bench: setup ## Measure start-up, memory, latency and throughput
+	@$(BIN)/python -m bench
+
+bench-kafka: setup ## The same work on Kavka and on Apache Kafka, in turns; half an hour (needs Java and Maven Central)
+	@$(BIN)/python tools/kafka_jars/fetch.py
+	@$(BIN)/python -m bench.rival $(ARGS)
+
+compat-jvm: setup ## Test with Kafka's own Java clients and tools (needs Java and Maven Central)
+	@$(BIN)/python tools/kafka_jars/fetch.py
+	@KAVKA_COMPAT_JVM=1 $(BIN)/python -m pytest -q tests/compat/jvm
+
+clean: ## Remove everything that make created
+	@rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis bench/out
+	@rm -f src/kavka/kernels/*.so src/kavka/kernels/*.c src/kavka/kernels/*.html
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+setup: $(READY) $(KERNELS)
+
+$(READY): pyproject.toml
+	@test -x $(BIN)/python || { test -n "$(PYTHON)" || { echo "Kavka needs Python 3.11 or newer (with venv)" >&2; exit 1; }; \
+		echo "Creating $(VENV) with $(PYTHON)"; "$(PYTHON)" -m venv $(VENV); }
+	@echo "Installing Kavka and its test tools into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'setuptools>=77' 'Cython>=3.1'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable '.[test]'
+	@$(BIN)/python -m compileall -q src
+	@touch $@
+
+# Rebuilt when a kernel's source changes. Without a C compiler the plain-Python twins run.
+$(KERNELS): $(READY) $(SOURCES)
+	@if command -v cc >/dev/null || command -v gcc >/dev/null || command -v clang >/dev/null; \
+	then echo "Compiling the kernels"; $(BIN)/python setup.py --quiet build_ext --inplace; \
+	else echo "No C compiler: the plain-Python kernels will run"; fi
+	@touch $@
