@@ -1,0 +1,20 @@
+"""RemoveRaftVoter (key 81): remove a voter from the metadata quorum (KIP-853)."""
+
+from __future__ import annotations
+
+from kavka.model.types import Uuid
+from kavka.protocol.schema import Int16, Int32, request, response
+
+
+@request(key=81, versions="0", flexible="0+")
+class RemoveRaftVoterRequest:
+    cluster_id: str | None
+    voter_id: Int32
+    voter_directory_id: Uuid
+
+
+@response(key=81, versions="0", flexible="0+")
+class RemoveRaftVoterResponse:
+    throttle_time_ms: Int32
+    error_code: Int16
+    error_message: str | None

@@ -1,0 +1,17 @@
+"""UnregisterBroker (key 64): forget a broker for good."""
+
+from __future__ import annotations
+
+from kavka.protocol.schema import Int16, Int32, request, response
+
+
+@request(key=64, versions="0", flexible="0+")
+class UnregisterBrokerRequest:
+    broker_id: Int32
+
+
+@response(key=64, versions="0", flexible="0+")
+class UnregisterBrokerResponse:
+    throttle_time_ms: Int32
+    error_code: Int16
+    error_message: str | None
