@@ -1,0 +1,274 @@
+"""The settings of the group, share and transaction coordinators."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kavka.model.settings.types import (
+    AT_LEAST_0,
+    AT_LEAST_1,
+    BOOLEAN,
+    FILLED,
+    INT,
+    INT_MAX,
+    LONG,
+    SET,
+    SHORT,
+    STRING,
+    Setting,
+    Update,
+    at_least,
+    between,
+    collect,
+    one_of_any_case,
+    some_of,
+)
+
+CLUSTER: Final = Update.CLUSTER
+# Offsets
+OFFSETS_COMMIT_TIMEOUT_MS = INT(
+    "offsets.commit.timeout.ms",
+    5000,
+    AT_LEAST_1,
+    doc="How long a coordinator's write may wait for the in-sync replicas.",
+)
+OFFSETS_LOAD_BUFFER_SIZE = INT("offsets.load.buffer.size", 5 << 20, AT_LEAST_1)
+OFFSETS_TOPIC_REPLICATION_FACTOR = SHORT(
+    "offsets.topic.replication.factor",
+    3,
+    AT_LEAST_1,
+    doc="Replicas of the offsets topic; if not set, no more than there are brokers when it is created.",
+)
+OFFSETS_TOPIC_NUM_PARTITIONS = INT(
+    "offsets.topic.num.partitions", 50, AT_LEAST_1, doc="Partitions of the offsets topic when it is created."
+)
+OFFSETS_TOPIC_SEGMENT_BYTES = INT(
+    "offsets.topic.segment.bytes",
+    100 << 20,
+    AT_LEAST_1,
+    doc="Size of a segment of the offsets topic when it is created.",
+)
+OFFSETS_TOPIC_COMPRESSION_CODEC = INT(
+    "offsets.topic.compression.codec",
+    0,
+    doc="Codec of the offsets topic's batches: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+)
+OFFSET_METADATA_MAX_BYTES = INT(
+    "offset.metadata.max.bytes", 4096, doc="The longest text that a client may commit with an offset."
+)
+OFFSETS_RETENTION_MINUTES = INT(
+    "offsets.retention.minutes",
+    10_080,
+    AT_LEAST_1,
+    doc="How long the offsets of a group are kept after its last member has left.",
+)
+OFFSETS_RETENTION_CHECK_INTERVAL_MS = LONG(
+    "offsets.retention.check.interval.ms", 600_000, AT_LEAST_1, doc="How often old offsets are looked for."
+)
+
+# Every kind of group
+GROUP_COORDINATOR_REBALANCE_PROTOCOLS = SET(
+    "group.coordinator.rebalance.protocols",
+    ("classic", "consumer", "streams"),
+    some_of("consumer", "classic", "share", "streams", empty=False),
+    doc="The group protocols that are served.",
+)
+GROUP_COORDINATOR_THREADS = INT("group.coordinator.threads", 4, AT_LEAST_1)
+GROUP_COORDINATOR_BACKGROUND_THREADS = INT("group.coordinator.background.threads", 2, AT_LEAST_1)
+GROUP_COORDINATOR_APPEND_LINGER_MS = INT(
+    "group.coordinator.append.linger.ms",
+    -1,
+    at_least(-1),
+    doc="How long a coordinator's records wait for others; -1: until the end of the loop's turn.",
+)
+GROUP_COORDINATOR_CACHED_BUFFER_MAX_BYTES = INT(
+    "group.coordinator.cached.buffer.max.bytes", 1_048_588, at_least(524_288), CLUSTER
+)
+
+# Classic groups
+GROUP_MIN_SESSION_TIMEOUT_MS = INT(
+    "group.min.session.timeout.ms", 6000, doc="The shortest session timeout that a classic member may ask for."
+)
+GROUP_MAX_SESSION_TIMEOUT_MS = INT(
+    "group.max.session.timeout.ms", 1_800_000, doc="The longest session timeout that a classic member may ask for."
+)
+GROUP_INITIAL_REBALANCE_DELAY_MS = INT(
+    "group.initial.rebalance.delay.ms",
+    3000,
+    doc="How long the first rebalance of an empty classic group waits for more members.",
+)
+GROUP_MAX_SIZE = INT("group.max.size", INT_MAX, AT_LEAST_1, doc="The most members of a classic group.")
+
+# Consumer groups (KIP-848)
+GROUP_CONSUMER_SESSION_TIMEOUT_MS = INT(
+    "group.consumer.session.timeout.ms", 45_000, AT_LEAST_1, doc="How long a member of a consumer group may be silent."
+)
+GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS = INT(
+    "group.consumer.min.session.timeout.ms",
+    45_000,
+    AT_LEAST_1,
+    doc="The shortest session timeout that a group can be given.",
+)
+GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS = INT(
+    "group.consumer.max.session.timeout.ms",
+    60_000,
+    AT_LEAST_1,
+    doc="The longest session timeout that a group can be given.",
+)
+GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS = INT(
+    "group.consumer.heartbeat.interval.ms", 5000, AT_LEAST_1, doc="How often members of a consumer group are heard of."
+)
+GROUP_CONSUMER_MIN_HEARTBEAT_INTERVAL_MS = INT(
+    "group.consumer.min.heartbeat.interval.ms",
+    5000,
+    AT_LEAST_1,
+    doc="The shortest heartbeat interval that a group can be given.",
+)
+GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS = INT(
+    "group.consumer.max.heartbeat.interval.ms",
+    15_000,
+    AT_LEAST_1,
+    doc="The longest heartbeat interval that a group can be given.",
+)
+GROUP_CONSUMER_MAX_SIZE = INT(
+    "group.consumer.max.size", INT_MAX, AT_LEAST_1, doc="The most members of a consumer group."
+)
+GROUP_CONSUMER_ASSIGNORS = SET(
+    "group.consumer.assignors", ("uniform", "range"), FILLED, doc="The assignors that are offered, the default first."
+)
+GROUP_CONSUMER_MIGRATION_POLICY = STRING(
+    "group.consumer.migration.policy",
+    "bidirectional",
+    one_of_any_case("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"),
+    doc="In which direction a group may go from one protocol to the other; one whose assignments carry user data, as "
+    "those of librdkafka's cooperative-sticky do, cannot leave the classic one while members are in it.",
+)
+GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS = INT(
+    "group.consumer.assignment.interval.ms",
+    1000,
+    AT_LEAST_0,
+    CLUSTER,
+    doc="The least time between two assignments of a consumer group.",
+)
+GROUP_CONSUMER_MIN_ASSIGNMENT_INTERVAL_MS = INT(
+    "group.consumer.min.assignment.interval.ms",
+    0,
+    AT_LEAST_0,
+    doc="The shortest assignment interval that a group can be given.",
+)
+GROUP_CONSUMER_MAX_ASSIGNMENT_INTERVAL_MS = INT(
+    "group.consumer.max.assignment.interval.ms",
+    15_000,
+    AT_LEAST_0,
+    doc="The longest assignment interval that a group can be given.",
+)
+GROUP_CONSUMER_REGEX_REFRESH_INTERVAL_MS = INT(
+    "group.consumer.regex.refresh.interval.ms",
+    600_000,
+    at_least(10_000),
+    internal=True,
+    doc="How often the patterns of a group are matched anew although no topic was created.",
+)
+
+# Share groups (KIP-932)
+GROUP_SHARE_SESSION_TIMEOUT_MS = INT("group.share.session.timeout.ms", 45_000, AT_LEAST_1)
+GROUP_SHARE_MIN_SESSION_TIMEOUT_MS = INT("group.share.min.session.timeout.ms", 45_000, AT_LEAST_1)
+GROUP_SHARE_MAX_SESSION_TIMEOUT_MS = INT("group.share.max.session.timeout.ms", 60_000, AT_LEAST_1)
+GROUP_SHARE_HEARTBEAT_INTERVAL_MS = INT("group.share.heartbeat.interval.ms", 5000, AT_LEAST_1)
+GROUP_SHARE_MIN_HEARTBEAT_INTERVAL_MS = INT("group.share.min.heartbeat.interval.ms", 5000, AT_LEAST_1)
+GROUP_SHARE_MAX_HEARTBEAT_INTERVAL_MS = INT("group.share.max.heartbeat.interval.ms", 15_000, AT_LEAST_1)
+GROUP_SHARE_MAX_SIZE = INT("group.share.max.size", 200, between(1, 1000))
+GROUP_SHARE_ASSIGNORS = SET("group.share.assignors", ("simple",), FILLED)
+GROUP_SHARE_ASSIGNMENT_INTERVAL_MS = INT("group.share.assignment.interval.ms", 1000, AT_LEAST_0, CLUSTER)
+GROUP_SHARE_MIN_ASSIGNMENT_INTERVAL_MS = INT("group.share.min.assignment.interval.ms", 0, AT_LEAST_0)
+GROUP_SHARE_MAX_ASSIGNMENT_INTERVAL_MS = INT("group.share.max.assignment.interval.ms", 15_000, AT_LEAST_0)
+GROUP_SHARE_INITIALIZE_RETRY_INTERVAL_MS = INT(
+    "group.share.initialize.retry.interval.ms", 30_000, AT_LEAST_1, internal=True
+)
+GROUP_SHARE_DELIVERY_COUNT_LIMIT = INT("group.share.delivery.count.limit", 5, between(2, 10))
+GROUP_SHARE_MAX_DELIVERY_COUNT_LIMIT = INT("group.share.max.delivery.count.limit", 10, between(5, 25))
+GROUP_SHARE_MIN_DELIVERY_COUNT_LIMIT = INT("group.share.min.delivery.count.limit", 2, between(2, 5))
+GROUP_SHARE_RECORD_LOCK_DURATION_MS = INT("group.share.record.lock.duration.ms", 30_000, between(1000, 3_600_000))
+GROUP_SHARE_MIN_RECORD_LOCK_DURATION_MS = INT("group.share.min.record.lock.duration.ms", 15_000, between(1000, 30_000))
+GROUP_SHARE_MAX_RECORD_LOCK_DURATION_MS = INT(
+    "group.share.max.record.lock.duration.ms", 60_000, between(30_000, 3_600_000)
+)
+GROUP_SHARE_PARTITION_MAX_RECORD_LOCKS = INT("group.share.partition.max.record.locks", 2000, between(100, 10_000))
+GROUP_SHARE_MAX_PARTITION_MAX_RECORD_LOCKS = INT(
+    "group.share.max.partition.max.record.locks", 4000, between(2000, 10_000)
+)
+GROUP_SHARE_MIN_PARTITION_MAX_RECORD_LOCKS = INT("group.share.min.partition.max.record.locks", 100, between(100, 2000))
+SHARE_FETCH_PURGATORY_PURGE_INTERVAL_REQUESTS = INT("share.fetch.purgatory.purge.interval.requests", 1000)
+GROUP_SHARE_MAX_SHARE_SESSIONS = INT("group.share.max.share.sessions", 2000, AT_LEAST_1)
+GROUP_SHARE_PERSISTER_CLASS_NAME = STRING(
+    "group.share.persister.class.name", "org.apache.kafka.server.share.persister.DefaultStatePersister", internal=True
+)
+SHARE_COORDINATOR_STATE_TOPIC_NUM_PARTITIONS = INT("share.coordinator.state.topic.num.partitions", 50, AT_LEAST_1)
+SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR = SHORT(
+    "share.coordinator.state.topic.replication.factor", 3, AT_LEAST_1
+)
+SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR = SHORT("share.coordinator.state.topic.min.isr", 2, AT_LEAST_1)
+SHARE_COORDINATOR_STATE_TOPIC_SEGMENT_BYTES = INT("share.coordinator.state.topic.segment.bytes", 100 << 20, AT_LEAST_1)
+SHARE_COORDINATOR_THREADS = INT("share.coordinator.threads", 1, AT_LEAST_1)
+SHARE_COORDINATOR_SNAPSHOT_UPDATE_RECORDS_PER_SNAPSHOT = INT(
+    "share.coordinator.snapshot.update.records.per.snapshot", 500, between(0, 500)
+)
+SHARE_COORDINATOR_LOAD_BUFFER_SIZE = INT("share.coordinator.load.buffer.size", 5 << 20, AT_LEAST_1)
+SHARE_COORDINATOR_STATE_TOPIC_COMPRESSION_CODEC = INT("share.coordinator.state.topic.compression.codec", 0)
+SHARE_COORDINATOR_APPEND_LINGER_MS = INT("share.coordinator.append.linger.ms", -1, at_least(-1))
+SHARE_COORDINATOR_WRITE_TIMEOUT_MS = INT("share.coordinator.write.timeout.ms", 5000, AT_LEAST_1)
+SHARE_COORDINATOR_STATE_TOPIC_PRUNE_INTERVAL_MS = INT(
+    "share.coordinator.state.topic.prune.interval.ms", 300_000, AT_LEAST_1, internal=True
+)
+SHARE_COORDINATOR_COLD_PARTITION_SNAPSHOT_INTERVAL_MS = INT(
+    "share.coordinator.cold.partition.snapshot.interval.ms", 300_000, AT_LEAST_1, internal=True
+)
+SHARE_COORDINATOR_CACHED_BUFFER_MAX_BYTES = INT(
+    "share.coordinator.cached.buffer.max.bytes", 1_048_588, at_least(524_288), CLUSTER
+)
+
+# Streams groups (KIP-1071)
+GROUP_STREAMS_SESSION_TIMEOUT_MS = INT("group.streams.session.timeout.ms", 45_000, AT_LEAST_1)
+GROUP_STREAMS_MIN_SESSION_TIMEOUT_MS = INT("group.streams.min.session.timeout.ms", 45_000, AT_LEAST_1)
+GROUP_STREAMS_MAX_SESSION_TIMEOUT_MS = INT("group.streams.max.session.timeout.ms", 60_000, AT_LEAST_1)
+GROUP_STREAMS_HEARTBEAT_INTERVAL_MS = INT("group.streams.heartbeat.interval.ms", 5000, AT_LEAST_1)
+GROUP_STREAMS_MIN_HEARTBEAT_INTERVAL_MS = INT("group.streams.min.heartbeat.interval.ms", 5000, AT_LEAST_1)
+GROUP_STREAMS_MAX_HEARTBEAT_INTERVAL_MS = INT("group.streams.max.heartbeat.interval.ms", 15_000, AT_LEAST_1)
+GROUP_STREAMS_MAX_SIZE = INT("group.streams.max.size", INT_MAX, AT_LEAST_1)
+GROUP_STREAMS_NUM_STANDBY_REPLICAS = INT("group.streams.num.standby.replicas", 0, AT_LEAST_0)
+GROUP_STREAMS_MAX_STANDBY_REPLICAS = INT("group.streams.max.standby.replicas", 2, AT_LEAST_0)
+GROUP_STREAMS_INITIAL_REBALANCE_DELAY_MS = INT("group.streams.initial.rebalance.delay.ms", 3000, AT_LEAST_0)
+GROUP_STREAMS_ASSIGNMENT_INTERVAL_MS = INT("group.streams.assignment.interval.ms", 1000, AT_LEAST_0, CLUSTER)
+GROUP_STREAMS_MIN_ASSIGNMENT_INTERVAL_MS = INT("group.streams.min.assignment.interval.ms", 0, AT_LEAST_0)
+GROUP_STREAMS_MAX_ASSIGNMENT_INTERVAL_MS = INT("group.streams.max.assignment.interval.ms", 15_000, AT_LEAST_0)
+
+# Producers and transactions
+TRANSACTION_STATE_LOG_MIN_ISR = INT("transaction.state.log.min.isr", 2, AT_LEAST_1)
+TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE = INT("transaction.state.log.load.buffer.size", 5 << 20, AT_LEAST_1)
+TRANSACTION_STATE_LOG_REPLICATION_FACTOR = SHORT("transaction.state.log.replication.factor", 3, AT_LEAST_1)
+TRANSACTION_STATE_LOG_NUM_PARTITIONS = INT("transaction.state.log.num.partitions", 50, AT_LEAST_1)
+TRANSACTION_STATE_LOG_SEGMENT_BYTES = INT("transaction.state.log.segment.bytes", 100 << 20, AT_LEAST_1)
+TRANSACTION_PARTITION_VERIFICATION_ENABLE = BOOLEAN("transaction.partition.verification.enable", True, None, CLUSTER)
+PRODUCER_ID_EXPIRATION_MS = INT(
+    "producer.id.expiration.ms", 86_400_000, AT_LEAST_1, CLUSTER, "How long a silent idempotent producer is remembered."
+)
+PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS = INT(
+    "producer.id.expiration.check.interval.ms",
+    600_000,
+    AT_LEAST_1,
+    doc="How often silent producers are looked for.",
+    internal=True,
+)
+TRANSACTIONAL_ID_EXPIRATION_MS = INT("transactional.id.expiration.ms", 604_800_000, AT_LEAST_1)
+TRANSACTION_MAX_TIMEOUT_MS = INT("transaction.max.timeout.ms", 900_000, AT_LEAST_1)
+TRANSACTION_ABORT_TIMED_OUT_TRANSACTION_CLEANUP_INTERVAL_MS = INT(
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms", 10_000, AT_LEAST_1
+)
+TRANSACTION_REMOVE_EXPIRED_TRANSACTION_CLEANUP_INTERVAL_MS = INT(
+    "transaction.remove.expired.transaction.cleanup.interval.ms", 3_600_000, AT_LEAST_1
+)
+TRANSACTION_TWO_PHASE_COMMIT_ENABLE = BOOLEAN("transaction.two.phase.commit.enable", False)
+ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MAX_MS = INT("add.partitions.to.txn.retry.backoff.max.ms", 100, AT_LEAST_0)
+ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MS = INT("add.partitions.to.txn.retry.backoff.ms", 20, AT_LEAST_1)
+
+SETTINGS: Final[dict[str, Setting[Any]]] = collect(globals())

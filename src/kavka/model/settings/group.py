@@ -1,0 +1,111 @@
+"""The settings of a group, and the broker settings each of them follows when it is not set."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from kavka.model.settings import coordinators
+from kavka.model.settings.types import (
+    AT_LEAST_0,
+    AT_LEAST_1,
+    BOOLEAN,
+    INT,
+    STRING,
+    Check,
+    Setting,
+    Synonym,
+    at_least,
+    collect,
+    one_of,
+)
+
+
+def _offset_reset(text: str) -> bool:
+    if not text.startswith("by_duration:"):
+        return text in ("latest", "earliest")
+    found = re.fullmatch(r"P(\d+D)?(T(\d+H)?(\d+M)?(\d+([.,]\d{0,9})?S)?)?", text[12:], re.IGNORECASE | re.ASCII)
+    return found is not None and text[-1] not in "PpTt"
+
+
+OFFSET_RESET: Final = Check("latest, earliest or by_duration:<ISO duration>", _offset_reset)
+
+CONSUMER_SESSION_TIMEOUT_MS = INT(
+    "consumer.session.timeout.ms",
+    45_000,
+    AT_LEAST_1,
+    doc="How long a member of this group may be silent.",
+    synonyms=(Synonym(coordinators.GROUP_CONSUMER_SESSION_TIMEOUT_MS),),
+)
+CONSUMER_HEARTBEAT_INTERVAL_MS = INT(
+    "consumer.heartbeat.interval.ms",
+    5000,
+    AT_LEAST_1,
+    doc="How often members of this group are heard of.",
+    synonyms=(Synonym(coordinators.GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS),),
+)
+CONSUMER_ASSIGNMENT_INTERVAL_MS = INT(
+    "consumer.assignment.interval.ms",
+    1000,
+    AT_LEAST_0,
+    doc="The least time between two assignments of this group.",
+    synonyms=(Synonym(coordinators.GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS),),
+)
+SHARE_SESSION_TIMEOUT_MS = INT(
+    "share.session.timeout.ms", 45_000, AT_LEAST_1, synonyms=(Synonym(coordinators.GROUP_SHARE_SESSION_TIMEOUT_MS),)
+)
+SHARE_HEARTBEAT_INTERVAL_MS = INT(
+    "share.heartbeat.interval.ms", 5000, AT_LEAST_1, synonyms=(Synonym(coordinators.GROUP_SHARE_HEARTBEAT_INTERVAL_MS),)
+)
+SHARE_RECORD_LOCK_DURATION_MS = INT(
+    "share.record.lock.duration.ms",
+    30_000,
+    at_least(1000),
+    synonyms=(Synonym(coordinators.GROUP_SHARE_RECORD_LOCK_DURATION_MS),),
+)
+SHARE_DELIVERY_COUNT_LIMIT = INT(
+    "share.delivery.count.limit", 5, at_least(2), synonyms=(Synonym(coordinators.GROUP_SHARE_DELIVERY_COUNT_LIMIT),)
+)
+SHARE_PARTITION_MAX_RECORD_LOCKS = INT(
+    "share.partition.max.record.locks",
+    2000,
+    at_least(100),
+    synonyms=(Synonym(coordinators.GROUP_SHARE_PARTITION_MAX_RECORD_LOCKS),),
+)
+SHARE_AUTO_OFFSET_RESET = STRING("share.auto.offset.reset", "latest", OFFSET_RESET)
+SHARE_ISOLATION_LEVEL = STRING(
+    "share.isolation.level", "read_uncommitted", one_of("read_committed", "read_uncommitted")
+)
+SHARE_RENEW_ACKNOWLEDGE_ENABLE = BOOLEAN("share.renew.acknowledge.enable", True)
+SHARE_ASSIGNMENT_INTERVAL_MS = INT(
+    "share.assignment.interval.ms",
+    1000,
+    AT_LEAST_0,
+    synonyms=(Synonym(coordinators.GROUP_SHARE_ASSIGNMENT_INTERVAL_MS),),
+)
+STREAMS_SESSION_TIMEOUT_MS = INT(
+    "streams.session.timeout.ms", 45_000, AT_LEAST_1, synonyms=(Synonym(coordinators.GROUP_STREAMS_SESSION_TIMEOUT_MS),)
+)
+STREAMS_HEARTBEAT_INTERVAL_MS = INT(
+    "streams.heartbeat.interval.ms",
+    5000,
+    AT_LEAST_1,
+    synonyms=(Synonym(coordinators.GROUP_STREAMS_HEARTBEAT_INTERVAL_MS),),
+)
+STREAMS_NUM_STANDBY_REPLICAS = INT(
+    "streams.num.standby.replicas", 0, AT_LEAST_0, synonyms=(Synonym(coordinators.GROUP_STREAMS_NUM_STANDBY_REPLICAS),)
+)
+STREAMS_INITIAL_REBALANCE_DELAY_MS = INT(
+    "streams.initial.rebalance.delay.ms",
+    3000,
+    AT_LEAST_0,
+    synonyms=(Synonym(coordinators.GROUP_STREAMS_INITIAL_REBALANCE_DELAY_MS),),
+)
+STREAMS_ASSIGNMENT_INTERVAL_MS = INT(
+    "streams.assignment.interval.ms",
+    1000,
+    AT_LEAST_0,
+    synonyms=(Synonym(coordinators.GROUP_STREAMS_ASSIGNMENT_INTERVAL_MS),),
+)
+
+SETTINGS: Final[dict[str, Setting[Any]]] = collect(globals())

@@ -1,0 +1,137 @@
+"""The settings of authentication, authorization and encryption."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kavka.model.settings.types import (
+    AT_LEAST_0,
+    AT_LEAST_1,
+    BOOLEAN,
+    CLASS,
+    DOUBLE,
+    INT,
+    LONG,
+    NO_BLANKS,
+    PASSWORD,
+    SET,
+    SHORT,
+    STRING,
+    Setting,
+    Update,
+    between,
+    collect,
+    one_of,
+    one_of_any_case,
+)
+
+PER_BROKER: Final = Update.PER_BROKER
+# TLS
+SSL_CLIENT_AUTH = STRING("ssl.client.auth", "none", one_of("required", "requested", "none"), PER_BROKER)
+SSL_PRINCIPAL_MAPPING_RULES = STRING("ssl.principal.mapping.rules", "DEFAULT")
+SSL_ALLOW_DN_CHANGES = BOOLEAN("ssl.allow.dn.changes", False)
+SSL_ALLOW_SAN_CHANGES = BOOLEAN("ssl.allow.san.changes", False)
+SSL_PROTOCOL = STRING("ssl.protocol", "TLSv1.3", None, PER_BROKER)
+SSL_PROVIDER = STRING.optional("ssl.provider", None, PER_BROKER)
+SSL_ENABLED_PROTOCOLS = SET("ssl.enabled.protocols", ("TLSv1.2", "TLSv1.3"), NO_BLANKS, PER_BROKER)
+SSL_KEYSTORE_TYPE = STRING("ssl.keystore.type", "JKS", None, PER_BROKER)
+SSL_KEYSTORE_LOCATION = STRING.optional("ssl.keystore.location", None, PER_BROKER)
+SSL_KEYSTORE_PASSWORD = PASSWORD.optional("ssl.keystore.password", None, PER_BROKER)
+SSL_KEY_PASSWORD = PASSWORD.optional("ssl.key.password", None, PER_BROKER)
+SSL_KEYSTORE_KEY = PASSWORD.optional("ssl.keystore.key", None, PER_BROKER)
+SSL_KEYSTORE_CERTIFICATE_CHAIN = PASSWORD.optional("ssl.keystore.certificate.chain", None, PER_BROKER)
+SSL_TRUSTSTORE_TYPE = STRING("ssl.truststore.type", "JKS", None, PER_BROKER)
+SSL_TRUSTSTORE_LOCATION = STRING.optional("ssl.truststore.location", None, PER_BROKER)
+SSL_TRUSTSTORE_PASSWORD = PASSWORD.optional("ssl.truststore.password", None, PER_BROKER)
+SSL_TRUSTSTORE_CERTIFICATES = PASSWORD.optional("ssl.truststore.certificates", None, PER_BROKER)
+SSL_KEYMANAGER_ALGORITHM = STRING("ssl.keymanager.algorithm", "SunX509", None, PER_BROKER)
+SSL_TRUSTMANAGER_ALGORITHM = STRING("ssl.trustmanager.algorithm", "PKIX", None, PER_BROKER)
+SSL_ENDPOINT_IDENTIFICATION_ALGORITHM = STRING("ssl.endpoint.identification.algorithm", "https", None, PER_BROKER)
+SSL_SECURE_RANDOM_IMPLEMENTATION = STRING.optional("ssl.secure.random.implementation", None, PER_BROKER)
+SSL_CIPHER_SUITES = SET("ssl.cipher.suites", (), NO_BLANKS, PER_BROKER)
+SSL_ENGINE_FACTORY_CLASS = CLASS.optional("ssl.engine.factory.class", None, PER_BROKER)
+
+# SASL
+SASL_MECHANISM_CONTROLLER_PROTOCOL = STRING("sasl.mechanism.controller.protocol", "GSSAPI")
+SASL_SERVER_MAX_RECEIVE_SIZE = INT("sasl.server.max.receive.size", 524_288)
+SASL_MECHANISM_INTER_BROKER_PROTOCOL = STRING("sasl.mechanism.inter.broker.protocol", "GSSAPI", None, PER_BROKER)
+SASL_ENABLED_MECHANISMS = SET("sasl.enabled.mechanisms", ("GSSAPI",), NO_BLANKS, PER_BROKER)
+SASL_SERVER_CALLBACK_HANDLER_CLASS = CLASS.optional("sasl.server.callback.handler.class")
+SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES = SET(
+    "sasl.kerberos.principal.to.local.rules", ("DEFAULT",), NO_BLANKS, PER_BROKER
+)
+SASL_JAAS_CONFIG = PASSWORD.optional("sasl.jaas.config", None, PER_BROKER)
+SASL_CLIENT_CALLBACK_HANDLER_CLASS = CLASS.optional("sasl.client.callback.handler.class")
+SASL_LOGIN_CLASS = CLASS.optional("sasl.login.class")
+SASL_LOGIN_CALLBACK_HANDLER_CLASS = CLASS.optional("sasl.login.callback.handler.class")
+SASL_KERBEROS_SERVICE_NAME = STRING.optional("sasl.kerberos.service.name", None, PER_BROKER)
+SASL_KERBEROS_KINIT_CMD = STRING("sasl.kerberos.kinit.cmd", "/usr/bin/kinit", None, PER_BROKER)
+SASL_KERBEROS_TICKET_RENEW_WINDOW_FACTOR = DOUBLE("sasl.kerberos.ticket.renew.window.factor", 0.8, None, PER_BROKER)
+SASL_KERBEROS_TICKET_RENEW_JITTER = DOUBLE("sasl.kerberos.ticket.renew.jitter", 0.05, None, PER_BROKER)
+SASL_KERBEROS_MIN_TIME_BEFORE_RELOGIN = LONG("sasl.kerberos.min.time.before.relogin", 60_000, None, PER_BROKER)
+SASL_LOGIN_REFRESH_WINDOW_FACTOR = DOUBLE("sasl.login.refresh.window.factor", 0.8, None, PER_BROKER)
+SASL_LOGIN_REFRESH_WINDOW_JITTER = DOUBLE("sasl.login.refresh.window.jitter", 0.05, None, PER_BROKER)
+SASL_LOGIN_REFRESH_MIN_PERIOD_SECONDS = SHORT("sasl.login.refresh.min.period.seconds", 60, None, PER_BROKER)
+SASL_LOGIN_REFRESH_BUFFER_SECONDS = SHORT("sasl.login.refresh.buffer.seconds", 300, None, PER_BROKER)
+SASL_LOGIN_CONNECT_TIMEOUT_MS = INT.optional("sasl.login.connect.timeout.ms")
+SASL_LOGIN_READ_TIMEOUT_MS = INT.optional("sasl.login.read.timeout.ms")
+SASL_LOGIN_RETRY_BACKOFF_MAX_MS = LONG("sasl.login.retry.backoff.max.ms", 10_000)
+SASL_LOGIN_RETRY_BACKOFF_MS = LONG("sasl.login.retry.backoff.ms", 100)
+SASL_OAUTHBEARER_JWT_RETRIEVER_CLASS = CLASS(
+    "sasl.oauthbearer.jwt.retriever.class", "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever"
+)
+SASL_OAUTHBEARER_JWT_VALIDATOR_CLASS = CLASS(
+    "sasl.oauthbearer.jwt.validator.class", "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator"
+)
+SASL_OAUTHBEARER_SCOPE = STRING.optional("sasl.oauthbearer.scope")
+SASL_OAUTHBEARER_CLIENT_CREDENTIALS_CLIENT_ID = STRING.optional("sasl.oauthbearer.client.credentials.client.id")
+SASL_OAUTHBEARER_CLIENT_CREDENTIALS_CLIENT_SECRET = PASSWORD.optional(
+    "sasl.oauthbearer.client.credentials.client.secret"
+)
+SASL_OAUTHBEARER_ASSERTION_ALGORITHM = STRING(
+    "sasl.oauthbearer.assertion.algorithm", "RS256", one_of_any_case("ES256", "RS256")
+)
+SASL_OAUTHBEARER_ASSERTION_CLAIM_AUD = STRING.optional("sasl.oauthbearer.assertion.claim.aud")
+SASL_OAUTHBEARER_ASSERTION_CLAIM_EXP_SECONDS = INT(
+    "sasl.oauthbearer.assertion.claim.exp.seconds", 300, between(0, 86_400)
+)
+SASL_OAUTHBEARER_ASSERTION_CLAIM_ISS = STRING.optional("sasl.oauthbearer.assertion.claim.iss")
+SASL_OAUTHBEARER_ASSERTION_CLAIM_JTI_INCLUDE = BOOLEAN("sasl.oauthbearer.assertion.claim.jti.include", False)
+SASL_OAUTHBEARER_ASSERTION_CLAIM_NBF_SECONDS = INT("sasl.oauthbearer.assertion.claim.nbf.seconds", 60, between(0, 3600))
+SASL_OAUTHBEARER_ASSERTION_CLAIM_SUB = STRING.optional("sasl.oauthbearer.assertion.claim.sub")
+SASL_OAUTHBEARER_ASSERTION_FILE = STRING.optional("sasl.oauthbearer.assertion.file")
+SASL_OAUTHBEARER_ASSERTION_PRIVATE_KEY_FILE = STRING.optional("sasl.oauthbearer.assertion.private.key.file")
+SASL_OAUTHBEARER_ASSERTION_PRIVATE_KEY_PASSPHRASE = PASSWORD.optional(
+    "sasl.oauthbearer.assertion.private.key.passphrase"
+)
+SASL_OAUTHBEARER_ASSERTION_TEMPLATE_FILE = STRING.optional("sasl.oauthbearer.assertion.template.file")
+SASL_OAUTHBEARER_SCOPE_CLAIM_NAME = STRING("sasl.oauthbearer.scope.claim.name", "scope")
+SASL_OAUTHBEARER_SUB_CLAIM_NAME = STRING("sasl.oauthbearer.sub.claim.name", "sub")
+SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL = STRING.optional("sasl.oauthbearer.token.endpoint.url")
+SASL_OAUTHBEARER_JWKS_ENDPOINT_URL = STRING.optional("sasl.oauthbearer.jwks.endpoint.url")
+SASL_OAUTHBEARER_JWKS_ENDPOINT_REFRESH_MS = LONG("sasl.oauthbearer.jwks.endpoint.refresh.ms", 3_600_000)
+SASL_OAUTHBEARER_JWKS_ENDPOINT_RETRY_BACKOFF_MS = LONG("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", 100)
+SASL_OAUTHBEARER_JWKS_ENDPOINT_RETRY_BACKOFF_MAX_MS = LONG(
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", 10_000
+)
+SASL_OAUTHBEARER_CLOCK_SKEW_SECONDS = INT("sasl.oauthbearer.clock.skew.seconds", 30)
+SASL_OAUTHBEARER_EXPECTED_AUDIENCE = SET("sasl.oauthbearer.expected.audience", (), NO_BLANKS)
+SASL_OAUTHBEARER_EXPECTED_ISSUER = STRING.optional("sasl.oauthbearer.expected.issuer")
+
+# Principals, authorization, tokens
+AUTHORIZER_CLASS_NAME = STRING("authorizer.class.name", "")
+CONNECTION_FAILED_AUTHENTICATION_DELAY_MS = INT("connection.failed.authentication.delay.ms", 100, AT_LEAST_0)
+CONNECTIONS_MAX_REAUTH_MS = LONG("connections.max.reauth.ms", 0)
+SECURITY_PROVIDERS = STRING.optional("security.providers")
+PRINCIPAL_BUILDER_CLASS = CLASS(
+    "principal.builder.class",
+    "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+    None,
+    PER_BROKER,
+)
+DELEGATION_TOKEN_SECRET_KEY = PASSWORD.optional("delegation.token.secret.key")
+DELEGATION_TOKEN_MAX_LIFETIME_MS = LONG("delegation.token.max.lifetime.ms", 604_800_000, AT_LEAST_1)
+DELEGATION_TOKEN_EXPIRY_TIME_MS = LONG("delegation.token.expiry.time.ms", 86_400_000, AT_LEAST_1)
+DELEGATION_TOKEN_EXPIRY_CHECK_INTERVAL_MS = LONG("delegation.token.expiry.check.interval.ms", 3_600_000, AT_LEAST_1)
+
+SETTINGS: Final[dict[str, Setting[Any]]] = collect(globals())

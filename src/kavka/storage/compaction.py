@@ -1,0 +1,310 @@
+"""Compaction as a function of files: given a plan, write new segments beside the old ones.
+
+Nothing that exists is changed: the results are `.cleaned` files, durable, which the log's owner swaps in. The rules
+are those of Kafka's cleaner: the last value of each key stays, tombstones and the markers of emptied transactions stay
+until their delete horizon (KIP-534), aborted data goes, and a producer's last batch stays, emptied if need be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kavka.kernels.batches import BatchInfo, scan
+from kavka.model.errors import KafkaStorageError
+from kavka.records.batch import Record, records
+from kavka.records.builder import BatchBuilder, empty_batch
+from kavka.records.control import ControlType, control_type
+from kavka.storage import files
+from kavka.storage.config import LogConfig
+from kavka.storage.disk import Disk
+from kavka.storage.offset_map import OffsetMap
+from kavka.storage.scan import BatchScan
+from kavka.storage.segment import Segment
+from kavka.storage.txn_index import AbortedTransaction
+
+_WRITE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSegment:
+    """A segment to clean, as it was when the plan was made."""
+
+    base_offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """All that a compaction needs to know besides the files."""
+
+    path: str
+    generation: int  # of the log: it changes when the log is cut
+    groups_limit_bytes: int
+    index_interval_bytes: int
+    index_size_max_bytes: int
+    delete_retention_ms: int
+    dedupe_buffer_bytes: int
+    now_ms: int
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    segments: tuple[SourceSegment, ...]
+    aborted: tuple[AbortedTransaction, ...]
+    last_offsets: dict[int, tuple[int, int]]  # active producer -> (last data offset or -1, producer epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class CleanedGroup:
+    """A new segment and the old ones it stands for."""
+
+    base_offset: int
+    size: int
+    replaces: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionResult:
+    """What a compaction wrote, and up to which offset keys are now unique."""
+
+    clean_offset: int
+    groups: tuple[CleanedGroup, ...]
+    records_read: int
+    records_kept: int
+
+
+class Transactions:
+    """Which transactions were aborted, followed in the order of offsets."""
+
+    __slots__ = ("_aborted", "_committed_data", "_next", "_ongoing", "aborted_with_data")
+
+    def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
+        self._aborted = sorted(set(aborted), key=lambda txn: txn.first_offset)
+        self._next = 0
+        self._ongoing: dict[int, list[AbortedTransaction | bool]] = {}  # producer -> [the transaction, data was seen]
+        self._committed_data: set[int] = set()
+        self.aborted_with_data: list[AbortedTransaction] = []
+
+    def is_aborted(self, batch: BatchInfo) -> bool:
+        """Whether a data batch belongs to an aborted transaction."""
+        self._advance(batch)
+        if not batch.is_transactional:
+            return False
+        state = self._ongoing.get(batch.producer_id)
+        if state is None:
+            self._committed_data.add(batch.producer_id)
+            return False
+        state[1] = True
+        return True
+
+    def is_spent(self, data: bytes, batch: BatchInfo) -> bool:
+        """Whether a control batch is a marker whose transaction has no data left, or was emptied before."""
+        self._advance(batch)
+        record = next(records(data, batch), None)
+        if record is None:
+            return True
+        kind = control_type(record.key)
+        if kind == ControlType.ABORT:
+            state = self._ongoing.pop(batch.producer_id, None)
+            if state is not None and state[1]:
+                assert isinstance(state[0], AbortedTransaction)
+                self.aborted_with_data.append(state[0])
+                return False
+            return True
+        if kind == ControlType.COMMIT:
+            had_data = batch.producer_id in self._committed_data
+            self._committed_data.discard(batch.producer_id)
+            return not had_data
+        return False
+
+    def _advance(self, batch: BatchInfo) -> None:
+        while self._next < len(self._aborted) and self._aborted[self._next].first_offset <= batch.last_offset:
+            txn = self._aborted[self._next]
+            if txn.last_offset >= batch.base_offset:  # else its marker lies before what is read here
+                self._ongoing.setdefault(txn.producer_id, [txn, False])
+            self._next += 1
+
+
+def compact(disk: Disk, plan: CompactionPlan) -> CompactionResult:
+    """Write the compacted segments of a plan; raises if a file is not what the plan says."""
+    cleaner = _Cleaner(disk, plan)
+    try:
+        cleaner.map_keys()
+        groups = tuple(cleaner.clean_group(group) for group in cleaner.groups())
+    except OSError as error:
+        raise KafkaStorageError(f"cannot compact {plan.path}: {error}") from error
+    disk.fsync_dir(plan.path)
+    clean_offset = max(cleaner.keys.latest_offset + 1, plan.first_dirty_offset)
+    return CompactionResult(clean_offset, groups, cleaner.records_read, cleaner.records_kept)
+
+
+class _Cleaner:
+    """The state of one compaction."""
+
+    __slots__ = ("config", "disk", "keys", "plan", "records_kept", "records_read", "segments", "transactions")
+
+    def __init__(self, disk: Disk, plan: CompactionPlan) -> None:
+        self.disk = disk
+        self.plan = plan
+        self.keys = OffsetMap(plan.dedupe_buffer_bytes)
+        self.config = LogConfig(
+            segment_bytes=plan.groups_limit_bytes,
+            index_interval_bytes=plan.index_interval_bytes,
+            index_size_max_bytes=plan.index_size_max_bytes,
+        )
+        self.segments = [self._open(source) for source in plan.segments]
+        self.transactions = Transactions(plan.aborted)
+        self.records_read = 0
+        self.records_kept = 0
+
+    def _open(self, source: SourceSegment) -> Segment:
+        path = f"{self.plan.path}/{files.file_name(source.base_offset, files.LOG)}"
+        return Segment(self.disk, self.disk.file(path), source.base_offset, source.size, self.plan.now_ms)
+
+    def batches(self, segment: Segment, start: int = 0) -> Iterator[tuple[bytes, BatchInfo]]:
+        """A segment's batches; compacting an unsound one would lose data that recovery may still save."""
+        reading = BatchScan(segment.file, start, segment.size, check_crc=True)
+        for _, chunk, infos in reading:
+            for info in infos:
+                yield chunk, info
+        if reading.reason is not None:
+            raise KafkaStorageError(f"{segment.file.path} at byte {reading.position}: {reading.reason}")
+
+    def map_keys(self) -> None:
+        """Learn the last offset of each key from the first dirty offset on, until the map is full."""
+        start = self.plan.first_dirty_offset
+        transactions = Transactions(self.plan.aborted)
+        for number, segment in enumerate(self.segments):
+            last = number + 1 == len(self.segments)
+            end = self.plan.first_uncleanable_offset if last else self.segments[number + 1].base_offset
+            if end <= start:
+                continue
+            for chunk, batch in self.batches(segment):
+                if not self._map_batch(chunk, batch, start, transactions):
+                    return
+            self.keys.latest_offset = max(self.keys.latest_offset, end - 1)
+
+    def _map_batch(self, chunk: bytes, batch: BatchInfo, start: int, transactions: Transactions) -> bool:
+        """Learn a batch's keys; False if they no longer fit."""
+        if batch.is_control:
+            transactions.is_spent(chunk, batch)
+        elif not transactions.is_aborted(batch) and batch.last_offset >= start:
+            for record in records(chunk, batch):
+                if record.key is not None and record.offset >= start:
+                    if self.keys.full:
+                        return False
+                    self.keys.put(record.key, record.offset)
+        if batch.last_offset >= start:
+            self.keys.latest_offset = max(self.keys.latest_offset, batch.last_offset)
+        return True
+
+    def groups(self) -> list[list[Segment]]:
+        """Neighbouring segments that fit into one, up to the last offset that was learnt."""
+        following = [segment.base_offset for segment in self.segments[1:]] + [self.plan.first_uncleanable_offset]
+        grouped: list[list[Segment]] = []
+        for segment, next_base in zip(self.segments, following, strict=False):
+            if segment.base_offset > self.keys.latest_offset:
+                break
+            if grouped and self._fits(grouped[-1], segment, next_base - 1):
+                grouped[-1].append(segment)
+            else:
+                grouped.append([segment])
+        return grouped
+
+    def _fits(self, group: list[Segment], segment: Segment, end: int) -> bool:
+        together = [*group, segment]
+        limit = self.plan.index_size_max_bytes
+        return (
+            sum(member.size for member in together) <= self.plan.groups_limit_bytes
+            and sum(len(member.offset_index) * 8 for member in together) <= limit
+            and sum(len(member.time_index) * 12 for member in together) <= limit
+            and (segment.size == 0 or end - group[0].base_offset < 2**31)
+        )
+
+    def clean_group(self, group: list[Segment]) -> CleanedGroup:
+        """Write one new segment from several old ones, and force it to the device."""
+        base_offset = group[0].base_offset
+        new = Segment.create(self.disk, self.plan.path, base_offset, self.config, self.plan.now_ms, files.CLEANED)
+        pending = bytearray()
+        for segment in group:
+            for chunk, batch in self.batches(segment):
+                pending += self._filtered(chunk, batch)
+                if len(pending) >= _WRITE_BYTES:
+                    self._write(new, pending)
+        self._write(new, pending)
+        for aborted in self.transactions.aborted_with_data:
+            new.txn_index.append(aborted)
+        self.transactions.aborted_with_data = []
+        new.seal()
+        modified_ms = self.disk.modified_ms(group[-1].file.path)
+        for file in new.open_files():
+            file.sync()
+            file.close()
+            self.disk.set_modified_ms(file.path, modified_ms)
+        return CleanedGroup(base_offset, new.size, tuple(segment.base_offset for segment in group))
+
+    def _write(self, new: Segment, pending: bytearray) -> None:
+        if pending:
+            data = bytes(pending)
+            new.append([data], len(data), scan(data, check_crc=False), -1, self.config)
+            pending.clear()
+
+    def _filtered(self, chunk: bytes, batch: BatchInfo) -> bytes | memoryview:
+        """What is left of a batch."""
+        now_ms = self.plan.now_ms
+        horizon = batch.base_timestamp if batch.has_delete_horizon else None
+        spent_marker = False
+        if batch.is_control:
+            spent_marker = self.transactions.is_spent(chunk, batch)
+            discard = spent_marker and horizon is not None and horizon <= now_ms
+        else:
+            discard = self.transactions.is_aborted(batch)
+        keep_empty = self._is_last_of_producer(batch) or batch.last_offset + 1 == self.plan.first_uncleanable_offset
+        self.records_read += batch.count
+        kept: list[Record] = []
+        if not discard:
+            everything = batch.is_control
+            tombstones_stay = horizon is None or now_ms < horizon
+            kept = [r for r in records(chunk, batch) if everything or self._stays(r, tombstones_stay)]
+        if not kept:
+            return empty_batch(batch) if keep_empty else b""
+        self.records_kept += len(kept)
+        needs_horizon = horizon is None and (spent_marker or any(record.value is None for record in kept))
+        if len(kept) == batch.count and not needs_horizon:
+            return memoryview(chunk)[batch.position : batch.position + batch.size]
+        return rebuilt(batch, kept, now_ms + self.plan.delete_retention_ms if needs_horizon else horizon)
+
+    def _stays(self, record: Record, tombstones_stay: bool) -> bool:
+        if record.offset > self.keys.latest_offset:
+            return True
+        if record.key is None or (record.value is None and not tombstones_stay):
+            return False
+        return record.offset >= self.keys.get(record.key)
+
+    def _is_last_of_producer(self, batch: BatchInfo) -> bool:
+        """Whether a producer's state would be lost with this batch."""
+        known = self.plan.last_offsets.get(batch.producer_id) if batch.producer_id >= 0 else None
+        if known is None:
+            return False
+        last_offset, epoch = known
+        if last_offset >= 0:
+            return batch.last_offset == last_offset
+        return batch.is_control and batch.producer_epoch == epoch
+
+
+def rebuilt(batch: BatchInfo, kept: Sequence[Record], horizon: int | None) -> bytes:
+    """A batch with some of its records, its offsets and sequence numbers as they were."""
+    builder = BatchBuilder(
+        base_offset=batch.base_offset,
+        leader_epoch=batch.leader_epoch,
+        codec=batch.codec,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+        transactional=batch.is_transactional,
+        control=batch.is_control,
+        log_append_time=batch.max_timestamp if batch.is_log_append_time else None,
+        delete_horizon_ms=horizon,
+    )
+    for record in kept:
+        builder.append(record.key, record.value, record.timestamp, record.headers, record.offset)
+    return builder.build(last_offset=batch.last_offset)

@@ -1,0 +1,429 @@
+"""One segment of a log: the batches from a base offset on, with their indexes, each opened when first needed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from struct import Struct
+from typing import NamedTuple
+from zlib import crc32
+
+from kavka.kernels.batches import LOG_OVERHEAD, BatchInfo
+from kavka.model.errors import KafkaStorageError
+from kavka.records.batch import records
+from kavka.storage import files
+from kavka.storage.config import LogConfig
+from kavka.storage.disk import Buffer, Disk, DiskFile
+from kavka.storage.index import NO_TIMESTAMP, OffsetIndex, TimeIndex
+from kavka.storage.scan import BatchScan
+from kavka.storage.txn_index import TransactionIndex
+
+log = logging.getLogger(__name__)
+
+MAX_RELATIVE_OFFSET = 2**31 - 1
+
+_SEARCH_BYTES = 8192
+_HEADER = Struct(">qi11xi")  # base offset, length; then the last offset delta
+_HEADER_BYTES = _HEADER.size
+_MAX_TIMESTAMP = Struct(">q")
+_MAX_TIMESTAMP_AT = 35
+
+
+class BatchPosition(NamedTuple):
+    """Where a batch lies in its segment."""
+
+    base_offset: int
+    position: int
+    size: int
+
+
+class TimestampOffset(NamedTuple):
+    """A record's timestamp and offset, and the leader epoch that wrote it (-1 if unknown)."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class Segment:
+    """The files of one base offset; `size` is what counts of the .log file."""
+
+    __slots__ = (
+        "_disk",
+        "_max_timestamp",
+        "_max_timestamp_offset",
+        "_offset_index",
+        "_since_entry",
+        "_time_index",
+        "_txn_index",
+        "base_offset",
+        "created_ms",
+        "file",
+        "first_timestamp",
+        "index_full",
+        "jitter_ms",
+        "size",
+    )
+
+    def __init__(
+        self, disk: Disk, file: DiskFile, base_offset: int, size: int, created_ms: int, jitter_ms: int = 0
+    ) -> None:
+        self._disk = disk
+        self.file = file
+        self.base_offset = base_offset
+        self.size = size
+        self.created_ms = created_ms
+        self.jitter_ms = jitter_ms
+        self.first_timestamp: int | None = None
+        self.index_full = False
+        self._since_entry = 0
+        self._max_timestamp: int | None = None if size else NO_TIMESTAMP
+        self._max_timestamp_offset = base_offset
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self._txn_index: TransactionIndex | None = None
+
+    @classmethod
+    def create(
+        cls,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        now_ms: int,
+        suffix: str = "",
+    ) -> Segment:
+        """New files in place of any left-overs of the same name."""
+        stem = f"{directory}/{base_offset:020d}"
+        disk.unlink(stem + files.TXN_INDEX + suffix)
+        disk.create(stem + files.INDEX + suffix).close()
+        disk.create(stem + files.TIME_INDEX + suffix).close()
+        file = disk.create(stem + files.LOG + suffix)
+        if config.preallocate:
+            file.truncate(config.segment_bytes)
+        segment = cls(disk, file, base_offset, 0, now_ms, jitter(stem, config))
+        segment.index_full = config.index_size_max_bytes < 2 * TimeIndex.entry.size
+        return segment
+
+    def __repr__(self) -> str:
+        return f"Segment({self.file.path}, size={self.size})"
+
+    def path_of(self, kind: str) -> str:
+        """Where the file of a kind is now, suffix included."""
+        stem, _, suffix = self.file.path.rpartition(files.LOG)
+        return stem + kind + suffix
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        """The offset index."""
+        if self._offset_index is None:
+            path = self.path_of(files.INDEX)
+            stored = OffsetIndex.sized(self._disk, path)
+            index = OffsetIndex(self._disk.file(path), self.base_offset, stored)
+            offset, position = index.last()
+            if stored and not self._has_batch(position, offset):
+                log.warning("%s is damaged: reading goes on without it", path)
+                index = OffsetIndex(self._disk.file(path), self.base_offset, 0)
+            self._offset_index = index
+        return self._offset_index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        """The time index."""
+        if self._time_index is None:
+            path = self.path_of(files.TIME_INDEX)
+            stored = TimeIndex.sized(self._disk, path)
+            index = TimeIndex(self._disk.file(path), self.base_offset, stored)
+            timestamp, offset = index.last()
+            if stored and not self._has_timestamp(timestamp, offset):
+                log.warning("%s is damaged: reading goes on without it", path)
+                index = TimeIndex(self._disk.file(path), self.base_offset, 0)
+                self._time_index = index
+                self._max_timestamp, self._max_timestamp_offset = self._find_max_timestamp()
+            self._time_index = index
+        return self._time_index
+
+    @property
+    def txn_index(self) -> TransactionIndex:
+        """The index of aborted transactions."""
+        if self._txn_index is None:
+            self._txn_index = TransactionIndex(self._disk, self.path_of(files.TXN_INDEX))
+        return self._txn_index
+
+    @property
+    def indexes_open(self) -> bool:
+        """Whether an index may have been written."""
+        return self._offset_index is not None or self._time_index is not None
+
+    @property
+    def max_timestamp(self) -> int:
+        """The largest timestamp in the segment; -1 if no record has one."""
+        if self._max_timestamp is None:
+            index = self.time_index
+            if self._max_timestamp is None:  # else the index was damaged, and the log itself was asked
+                self._max_timestamp, self._max_timestamp_offset = index.last()
+        return self._max_timestamp
+
+    @property
+    def largest_timestamp_ms(self) -> int:
+        """The largest timestamp, or when the file was last written if no record has one."""
+        timestamp = self.max_timestamp
+        return timestamp if timestamp >= 0 else self._disk.modified_ms(self.file.path)
+
+    def append(
+        self, buffers: Sequence[Buffer], length: int, batches: Sequence[BatchInfo], offset: int, config: LogConfig
+    ) -> None:
+        """Write batches of `length` bytes, numbered on from an offset, or as their headers say if it is -1.
+
+        If writing fails, the segment is as it was.
+        """
+        position = self.size
+        max_timestamp = self._max_timestamp
+        if max_timestamp is None:
+            max_timestamp = self.max_timestamp
+        self.file.write_at(position, buffers, length)
+        self.size = position + length
+        if position == 0:
+            self.first_timestamp = batches[0].max_timestamp
+        for batch in batches:
+            if offset >= 0:
+                last_offset = offset + batch.last_offset_delta
+                offset = last_offset + 1
+            else:
+                last_offset = batch.last_offset
+            if batch.max_timestamp > max_timestamp:
+                self._max_timestamp = max_timestamp = batch.max_timestamp
+                self._max_timestamp_offset = last_offset
+            if self._since_entry > config.index_interval_bytes:
+                self._add_entry(last_offset, position, config)
+            self._since_entry += batch.size
+            position += batch.size
+
+    def _add_entry(self, last_offset: int, position: int, config: LogConfig) -> None:
+        try:
+            self.offset_index.append(last_offset, position)
+            self.time_index.append(self.max_timestamp, self._max_timestamp_offset)
+        except OSError:
+            # The batch is written and the entry is kept in memory: the next sync or roll meets the same error.
+            pass
+        self._since_entry = 0
+        self._check_full(config)
+
+    def _check_full(self, config: LogConfig) -> None:
+        limit = config.index_size_max_bytes
+        self.index_full = (
+            len(self.offset_index) >= limit // OffsetIndex.entry.size
+            or len(self.time_index) >= limit // TimeIndex.entry.size - 1
+        )
+
+    def find(self, offset: int) -> BatchPosition | None:
+        """The first batch that ends at or after an offset."""
+        position = self.offset_index.lookup(offset)
+        size = self.size
+        read_at = self.file.read_at
+        unpack = _HEADER.unpack_from
+        chunk = read_at(position, min(_SEARCH_BYTES, max(size - position, 0)))
+        if position and not self._has_batch(position, offset, chunk):
+            position, chunk = 0, read_at(0, min(_SEARCH_BYTES, size))  # the index leads astray
+        while position + _HEADER_BYTES <= size:
+            last = len(chunk) - _HEADER_BYTES
+            at = 0
+            while at <= last:
+                base_offset, length, delta = unpack(chunk, at)
+                if base_offset + delta >= offset:
+                    return BatchPosition(base_offset, position + at, length + LOG_OVERHEAD)
+                if length < 0:
+                    raise KafkaStorageError(f"{self.file.path} has no batch at byte {position + at}")
+                at += length + LOG_OVERHEAD
+            if at == 0:
+                break
+            position += at
+            chunk = read_at(position, min(_SEARCH_BYTES, max(size - position, 0)))
+        return None
+
+    def _near(self, offset: int) -> int:
+        """A position at or before the batch that has an offset; the start if the index leads astray."""
+        position = self.offset_index.lookup(offset)
+        return position if position == 0 or self._has_batch(position, offset) else 0
+
+    def _has_batch(self, position: int, offset: int, read: bytes | None = None) -> bool:
+        """Whether a batch that begins at or before an offset is at a position, from where something may be read."""
+        if not 0 <= position <= self.size - _HEADER_BYTES:
+            return False
+        if read is None:
+            read = self.file.read_at(position, _HEADER_BYTES)
+        base_offset, length, _ = _HEADER.unpack_from(read)
+        whole = length > 0 and position + length + LOG_OVERHEAD <= self.size
+        return bool(whole and self.base_offset <= base_offset <= offset)
+
+    def _has_timestamp(self, timestamp: int, offset: int) -> bool:
+        """Whether this is the largest timestamp of the batch that has an offset."""
+        found = self.find(offset) if offset >= self.base_offset else None
+        if found is None:
+            return False
+        data = self.file.read_at(found.position + _MAX_TIMESTAMP_AT, _MAX_TIMESTAMP.size)
+        return len(data) == _MAX_TIMESTAMP.size and bool(_MAX_TIMESTAMP.unpack(data)[0] == timestamp)
+
+    def batch_size_at(self, position: int) -> int:
+        """The size of the batch at a position."""
+        _, length, _ = _HEADER.unpack(self.file.read_at(position, _HEADER_BYTES))
+        return int(length) + LOG_OVERHEAD
+
+    def first_batch_timestamp(self) -> int:
+        """The largest timestamp of the first batch: what rolling by time counts from; -1 if there is none."""
+        if self.first_timestamp is None:
+            if self.size < _MAX_TIMESTAMP_AT + 8:
+                return NO_TIMESTAMP
+            data = self.file.read_at(_MAX_TIMESTAMP_AT, _MAX_TIMESTAMP.size)
+            self.first_timestamp = int(_MAX_TIMESTAMP.unpack(data)[0])
+        return self.first_timestamp
+
+    def find_by_timestamp(self, timestamp: int, from_offset: int) -> TimestampOffset | None:
+        """The first record from an offset on whose timestamp is at least this one."""
+        start = self._near(max(self.time_index.lookup(timestamp), from_offset))
+        for _, chunk, infos in BatchScan(self.file, start, self.size, chunk_bytes=1 << 16):
+            for info in infos:
+                if info.max_timestamp < timestamp or info.last_offset < from_offset:
+                    continue
+                for record in records(chunk, info):
+                    if record.timestamp >= timestamp and record.offset >= from_offset:
+                        return TimestampOffset(record.timestamp, record.offset, info.leader_epoch)
+        return None
+
+    def record_of_max_timestamp(self) -> TimestampOffset | None:
+        """The first record that has the segment's largest timestamp."""
+        wanted = self.max_timestamp
+        if wanted < 0:
+            return None
+        start = self._near(self._max_timestamp_offset)
+        for _, chunk, infos in BatchScan(self.file, start, self.size, chunk_bytes=1 << 16):
+            for info in infos:
+                if info.max_timestamp == wanted:
+                    return _first_of_max(chunk, info)
+        return None
+
+    def truncate_to(self, offset: int, now_ms: int, config: LogConfig) -> int:
+        """Cut from the batch that has an offset on; returns the first offset that went, or this one."""
+        found = self.find(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.txn_index.truncate_to(offset)
+        if found:
+            self.file.truncate(found.position)
+            self.size = found.position
+        self._since_entry = 0
+        if self.size == 0:
+            self.created_ms = now_ms
+            self.first_timestamp = None
+        self._check_full(config)
+        self._max_timestamp, self._max_timestamp_offset = self._find_max_timestamp()
+        return found.base_offset if found else offset
+
+    def _find_max_timestamp(self) -> tuple[int, int]:
+        timestamp, offset = self.time_index.last()
+        for _, _, infos in BatchScan(self.file, self._near(offset), self.size):
+            for info in infos:
+                if info.max_timestamp > timestamp:
+                    timestamp, offset = info.max_timestamp, info.last_offset
+        return timestamp, offset
+
+    def begin_rebuild(self) -> None:
+        """Empty the indexes, whatever is in them, before `rebuild` is told the batches again."""
+        path = self.path_of(files.INDEX)
+        self._offset_index = OffsetIndex(self._disk.file(path), self.base_offset, OffsetIndex.sized(self._disk, path))
+        self._offset_index.reset()
+        path = self.path_of(files.TIME_INDEX)
+        self._time_index = TimeIndex(self._disk.file(path), self.base_offset, TimeIndex.sized(self._disk, path))
+        self._time_index.reset()
+        self.txn_index.reset()
+        self._max_timestamp = NO_TIMESTAMP
+        self._max_timestamp_offset = self.base_offset
+        self._since_entry = 0
+
+    def rebuild(self, batch: BatchInfo, position: int, config: LogConfig) -> None:
+        """Index a batch that is in the file already."""
+        if batch.max_timestamp > self.max_timestamp:
+            self._max_timestamp = batch.max_timestamp
+            self._max_timestamp_offset = batch.last_offset
+        if self._since_entry > config.index_interval_bytes:
+            self._add_entry(batch.last_offset, position, config)
+        self._since_entry += batch.size
+
+    def end_rebuild(self, valid_bytes: int) -> int:
+        """Keep only the batches that were indexed; says how many bytes went."""
+        cut = self.file.size() - valid_bytes
+        if cut:
+            self.file.truncate(valid_bytes)
+        self.size = valid_bytes
+        self.first_timestamp = None
+        self.finish_indexes()
+        return cut
+
+    def finish_indexes(self) -> None:
+        """Note the largest timestamp for good and hand all entries to the files, as a closed segment has them."""
+        if self._max_timestamp is not None and self._max_timestamp >= 0:
+            self.time_index.append(self._max_timestamp, self._max_timestamp_offset)
+        for index in (self._offset_index, self._time_index):
+            if index is not None:
+                index.flush()
+
+    def seal(self, preallocated: bool = False) -> None:
+        """Stop taking writes: indexes complete, nothing preallocated."""
+        self.finish_indexes()
+        if preallocated and self.file.size() != self.size:
+            self.file.truncate(self.size)
+
+    def open_files(self) -> list[DiskFile]:
+        """All files that exist of this segment, the log first."""
+        found = [self.file, self.offset_index.file, self.time_index.file]
+        if self.txn_index.file is not None:
+            found.append(self.txn_index.file)
+        return found
+
+    def change_suffix(self, suffix: str) -> None:
+        """Rename all files of a segment that takes no writes any more, the index first and the log last."""
+        stem, _, _ = self.file.path.rpartition(files.LOG)
+        for kind in (files.INDEX, files.TIME_INDEX, files.TXN_INDEX):
+            path = self.path_of(kind)
+            if self._disk.exists(path):
+                self._disk.rename(path, stem + kind + suffix)
+        self._offset_index = self._time_index = self._txn_index = None
+        self.file.rename(stem + files.LOG + suffix)
+
+    def moved(self, directory: str) -> None:
+        """Be told that the directory was renamed."""
+        self.file.moved(directory + "/" + self.file.path.rpartition("/")[2])
+        if self._offset_index is not None:
+            self._offset_index.file.moved(self.path_of(files.INDEX))
+        if self._time_index is not None:
+            self._time_index.file.moved(self.path_of(files.TIME_INDEX))
+        self._txn_index = None
+
+    def delete(self) -> None:
+        """Remove all files; what a response still sends stays readable."""
+        for kind in (files.INDEX, files.TIME_INDEX, files.TXN_INDEX):
+            self._disk.unlink(self.path_of(kind))
+        self.file.unlink()
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        for index in (self._offset_index, self._time_index):
+            if index is not None:
+                index.file.close()
+        if self._txn_index is not None and self._txn_index.file is not None:
+            self._txn_index.file.close()
+        self.file.close()
+
+
+def jitter(stem: str, config: LogConfig) -> int:
+    """How much earlier than segment.ms a segment rolls: spread over segments, and the same at every start."""
+    if config.segment_jitter_ms <= 0:
+        return 0
+    return crc32(stem.encode()) % min(config.segment_jitter_ms, config.segment_ms)
+
+
+def _first_of_max(chunk: bytes, info: BatchInfo) -> TimestampOffset | None:
+    for record in records(chunk, info):
+        if record.timestamp == info.max_timestamp:
+            return TimestampOffset(record.timestamp, record.offset, info.leader_epoch)
+    return None
