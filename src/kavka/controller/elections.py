@@ -1,0 +1,125 @@
+"""Electing leaders: when asked to, back to the preferred ones now and then, and uncleanly where that is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from typing import Any, Final
+
+from kavka.controller.effective import Effective
+from kavka.controller.index import PartitionIndex
+from kavka.controller.leadership import Leadership
+from kavka.controller.partitions import Election
+from kavka.controller.results import check_count
+from kavka.metadata.image import MetadataImage, TopicImage
+from kavka.metadata.image.topics import NO_LEADER
+from kavka.metadata.records.topics import PartitionChangeRecord
+from kavka.model.errors import (
+    ElectionNotNeeded,
+    EligibleLeadersNotAvailable,
+    InvalidRequest,
+    KafkaError,
+    PreferredLeaderNotAvailable,
+    UnknownTopicOrPartition,
+)
+from kavka.model.transition import Divisible, Transition
+
+MAX_ELECTIONS: Final = 1_000
+"""The most elections of one periodic check; the rest follows at once."""
+
+
+class ElectionType(IntEnum):
+    """What a request asks for, by its code on the wire."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+TopicOutcomes = list[tuple[str, list[tuple[int, KafkaError | None]]]]
+"""By topic and partition: why no leader was elected, or None where one was."""
+
+
+class Elections:
+    """Decides elections, each partition by itself."""
+
+    def __init__(self, effective: Effective, index: PartitionIndex) -> None:
+        self._effective = effective
+        self._index = index
+
+    def elect(
+        self, image: MetadataImage, type_: int, wanted: Sequence[tuple[str, Sequence[int]]] | None
+    ) -> Transition[TopicOutcomes]:
+        """Elect leaders of partitions; None means all, and then those that need no election are left out."""
+        if type_ not in list(ElectionType):
+            raise InvalidRequest(f"{type_} is no election type")
+        leadership = Leadership(image, self._effective, self._index)
+        outcomes: TopicOutcomes = []
+        records: list[PartitionChangeRecord] = []
+        everything = ((topic.name, list(topic.partitions)) for topic in image.topics.by_name.values())
+        asked: Iterable[tuple[str, Sequence[int]]] = everything if wanted is None else wanted
+        for name, indexes in asked:
+            rows: list[tuple[int, KafkaError | None]] = []
+            for index in indexes:
+                error = self._elect_one(image, ElectionType(type_), name, index, leadership, records)
+                if wanted is not None or not isinstance(error, ElectionNotNeeded):
+                    rows.append((index, error))
+            outcomes.append((name, rows))
+        check_count(len(records))
+        return Transition(outcomes, Divisible(records))
+
+    def _elect_one(
+        self,
+        image: MetadataImage,
+        type_: ElectionType,
+        name: str,
+        index: int,
+        leadership: Leadership,
+        records: list[PartitionChangeRecord],
+    ) -> KafkaError | None:
+        topic = image.topics.by_name.get(name)
+        now = None if topic is None else leadership.now(topic, index)
+        if topic is None or now is None:
+            return UnknownTopicOrPartition(f"there is no partition {name}-{index}")
+        if now.leader == now.replicas[0] if type_ is ElectionType.PREFERRED else now.leader != NO_LEADER:
+            return ElectionNotNeeded()
+        election = Election.PREFERRED if type_ is ElectionType.PREFERRED else Election.UNCLEAN
+        record = leadership.change(topic, index, election=election)
+        if record is None:
+            return PreferredLeaderNotAvailable() if type_ is ElectionType.PREFERRED else EligibleLeadersNotAvailable()
+        records.append(record)
+        return None
+
+    # -- from time to time --------------------------------------------------------------------------
+
+    def rebalance(self, image: MetadataImage) -> tuple[Any, ...]:
+        """Give partitions back to their preferred leaders, as many as may be at once."""
+        leadership = Leadership(image, self._effective, self._index)
+        partitions = ((topic, index) for topic, index, _ in list(leadership.index.unpreferred()))
+        return self._some(leadership, partitions, Election.PREFERRED)
+
+    def elect_uncleanly(self, image: MetadataImage) -> tuple[Any, ...]:
+        """Elect leaders for partitions that have none and whose topic would rather lose records than wait."""
+        leadership = Leadership(image, self._effective, self._index)
+        partitions = (
+            (topic, index)
+            for topic, index, _ in list(leadership.index.leaderless())
+            if self._effective.of_topic(image, topic).unclean_election
+        )
+        return self._some(leadership, partitions, Election.UNCLEAN)
+
+    def elect_leaderless(self, image: MetadataImage) -> tuple[Any, ...]:
+        """Elect leaders for partitions that have none though they could: another controller was cut off."""
+        return Divisible(Leadership(image, self._effective, self._index).joined())
+
+    @staticmethod
+    def _some(
+        leadership: Leadership, partitions: Iterable[tuple[TopicImage, int]], election: Election
+    ) -> tuple[Any, ...]:
+        records: list[PartitionChangeRecord] = []
+        for topic, index in partitions:
+            record = leadership.change(topic, index, election=election)
+            if record is not None:
+                records.append(record)
+                if len(records) == MAX_ELECTIONS:
+                    break
+        return Divisible(records)

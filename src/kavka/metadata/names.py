@@ -1,0 +1,45 @@
+"""Which names a topic may have, and which topics are the system's own."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from kavka.model.errors import InvalidTopicException
+
+CLUSTER_METADATA: Final = "__cluster_metadata"
+CONSUMER_OFFSETS: Final = "__consumer_offsets"
+TRANSACTION_STATE: Final = "__transaction_state"
+SHARE_GROUP_STATE: Final = "__share_group_state"
+INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
+
+MAX_TOPIC_NAME: Final = 249
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z").match
+
+
+def is_valid_topic_name(name: str) -> bool:
+    """Whether a topic may have this name."""
+    return name not in (".", "..") and len(name) <= MAX_TOPIC_NAME and _LEGAL(name) is not None
+
+
+def validate_topic_name(name: str) -> None:
+    """Raise InvalidTopicException, saying why, for a name that no topic may have."""
+    if is_valid_topic_name(name):
+        return
+    if not name:
+        raise InvalidTopicException("a topic name must not be empty")
+    if name in (".", ".."):
+        raise InvalidTopicException(f"a topic must not be named {name!r}")
+    if len(name) > MAX_TOPIC_NAME:
+        raise InvalidTopicException(f"a topic name has at most {MAX_TOPIC_NAME} characters, this one {len(name)}")
+    raise InvalidTopicException(f"topic name {name!r} has characters other than a-z, A-Z, 0-9, '.', '_' and '-'")
+
+
+def is_internal(name: str) -> bool:
+    """Whether the topic is one that Kafka's coordinators keep their state in."""
+    return name in INTERNAL_TOPICS
+
+
+def collision_key(name: str) -> str | None:
+    """What two names must not have in common, as metrics write '.' as '_'; None if the name has neither."""
+    return name.replace(".", "_") if "." in name or "_" in name else None

@@ -1,0 +1,80 @@
+"""What a replica sends: the raft core's requests, and its questions for the windows of a snapshot.
+
+Imported by the first node that has peers to talk to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from kavka.client.dial import Dial, TcpDial
+from kavka.model.errors import KafkaError, UnsupportedVersion
+from kavka.quorum.downloading import Download
+from kavka.quorum.metadata_log import MetadataLog
+from kavka.quorum.peers import Peers
+from kavka.quorum.sending import Sender, refused_pre_vote
+from kavka.quorum.settings import Member, QuorumSettings
+from kavka.quorum.snapshots import Snapshot, SnapshotId
+from kavka.raft.effects import FetchSnapshotFrom, Send
+from kavka.raft.messages import ReplyMessage, SnapshotReply, Vote
+
+log = logging.getLogger(__name__)
+
+
+class Outbound:
+    """The way from one replica to the others."""
+
+    def __init__(self, member: Member, settings: QuorumSettings, metadata_log: MetadataLog, dial: Dial | None) -> None:
+        timeout_ms = settings.raft.request_timeout_ms
+        name = f"raft-client-{member.node_id}"
+        self._key = member.voter.key
+        self._log = metadata_log
+        self._max_bytes = settings.fetch_snapshot_max_bytes
+        self._peers = Peers(dial or TcpDial(), name, settings.listener, timeout_ms)
+        self._sender = Sender(member.cluster_id, settings.listener, settings.fetch_max_bytes, timeout_ms)
+        self._silent: set[int] = set()
+
+    async def send(self, effect: Send) -> ReplyMessage | None:
+        """The answer to a request; None if there is none."""
+        to = effect.to
+        try:
+            request, kind = self._sender.write(to, effect.request)
+            response, version = await self._peers.call(effect.endpoints, request, kind)
+        except UnsupportedVersion as error:
+            log.info("%s", error)
+            return refused_pre_vote() if isinstance(effect.request, Vote) and effect.request.pre_vote else None
+        except (KafkaError, TimeoutError) as error:
+            if to not in self._silent:  # once, however long it stays away
+                self._silent.add(to)
+                log.info("node %d does not answer: %s", to, error or type(error).__name__)
+            return None
+        self._silent.discard(to)
+        reply = self._sender.read(response, version)
+        if reply is None:
+            code = getattr(response, "error_code", 0)
+            log.warning("node %d refuses %s with error %d", to, type(request).__name__, code)
+        return reply
+
+    async def fetch_snapshot(
+        self, effect: FetchSnapshotFrom, heard: Callable[[SnapshotReply], bool]
+    ) -> Snapshot | None:
+        """Fetch a snapshot and put it in its place; None if `heard`, told of every answer, does not want to go on.
+
+        Raises KafkaError, TimeoutError or OSError when it cannot be had.
+        """
+        request = Download(
+            self._log, SnapshotId(*effect.snapshot), effect, self._peers, self._sender, self._key, self._max_bytes
+        )
+        try:
+            async for head in request.windows():
+                if not heard(head):
+                    return None
+            return await asyncio.get_running_loop().run_in_executor(None, request.finish)
+        finally:
+            request.discard()
+
+    def close(self) -> None:
+        """Hang up everywhere."""
+        self._peers.close()

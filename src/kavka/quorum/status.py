@@ -1,0 +1,31 @@
+"""What a quorum tells of itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kavka.model.types import Uuid
+from kavka.quorum.voters import Voter
+
+
+class ReplicaStatus(NamedTuple):
+    """How far a replica of the metadata log is."""
+
+    id: int
+    directory_id: Uuid
+    log_end_offset: int
+    last_fetch_ms: int
+    last_caught_up_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumStatus:
+    """What DescribeQuorum tells: all of it at the leader, elsewhere only who leads and who votes."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[ReplicaStatus, ...]
+    observers: tuple[ReplicaStatus, ...]
+    nodes: tuple[Voter, ...]
