@@ -1,0 +1,180 @@
+"""Log compaction as a service: the dirtiest compacted log first, each in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from asyncio.subprocess import PIPE
+
+from kavka.model.clock import Clock
+from kavka.model.errors import KafkaStorageError
+from kavka.model.settings import LOG_CLEANER_BACKOFF_MS, LOG_CLEANER_DEDUPE_BUFFER_SIZE, LOG_CLEANER_ENABLE
+from kavka.replica.dirs import LogDir
+from kavka.replica.manager import SLICE_SECONDS, ReplicaManager
+from kavka.replica.partition import Partition
+from kavka.storage import files
+from kavka.storage.checkpoint import read_offsets, write_offsets
+from kavka.storage.cleaning import Cleanable, assess, give_up, make_plan, take_in
+from kavka.storage.compaction import CompactionPlan, CompactionResult
+from kavka.storage.compaction_worker import decode_result, encode_plan
+from kavka.storage.log import Log
+
+log = logging.getLogger(__name__)
+
+
+class CompactionFailedError(Exception):
+    """The worker did not finish; the message is its last line."""
+
+
+class Cleaner:
+    """Keeps the compacted logs of a node compacted."""
+
+    def __init__(self, replicas: ReplicaManager, clock: Clock) -> None:
+        self._replicas = replicas
+        self._clock = clock
+        self._clean: dict[Partition, int] = {}
+        self._failed: set[Partition] = set()
+        self.passes = 0
+
+    def load(self) -> None:
+        """Read up to where each log was clean."""
+        for directory in self._replicas.dirs:
+            try:
+                offsets = read_offsets(self._replicas.disk, self._path(directory))
+            except (KafkaStorageError, OSError) as error:
+                log.warning("%s; compaction starts over", error)
+                continue
+            for tp, offset in offsets.items():
+                partition = self._replicas.held(*tp)
+                if partition is not None:
+                    self._clean[partition] = offset
+
+    async def run(self) -> None:
+        """Compact until cancelled."""
+        while True:
+            found = False
+            if self._replicas.values[LOG_CLEANER_ENABLE]:
+                try:
+                    found = await self.clean_dirtiest()
+                except Exception:
+                    log.exception("compaction failed; it is tried again")
+            if not found:
+                await asyncio.sleep(self._replicas.values[LOG_CLEANER_BACKOFF_MS] / 1000)
+
+    async def clean_dirtiest(self) -> bool:
+        """Compact the log that needs it most; whether there was one."""
+        self._forget_deleted()
+        due: list[tuple[Cleanable, Partition]] = []
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + SLICE_SECONDS
+        for partition in self._replicas:
+            found = self._assess(partition)
+            if found is not None and found.due:
+                due.append((found, partition))
+            if loop.time() >= deadline:
+                await asyncio.sleep(0)
+                deadline = loop.time() + SLICE_SECONDS
+        if not due:
+            return False
+        cleanable, partition = max(due, key=lambda pair: (pair[0].overdue, pair[0].ratio))
+        await self._clean_one(cleanable, partition)
+        return True
+
+    def _forget_deleted(self) -> None:
+        """What is known of a log goes with it: another of its name starts over."""
+        for partition in {*self._clean, *self._failed}:
+            if self._replicas.held(*partition.topic_partition) is not partition:
+                self._clean.pop(partition, None)
+                self._failed.discard(partition)
+
+    def _assess(self, partition: Partition) -> Cleanable | None:
+        one = partition.log
+        if not one.config.compact or one.failed is not None or partition in self._failed:
+            return None
+        try:
+            return assess(one, self._clean.get(partition), partition.high_watermark, self._clock.now_ms())
+        except (KafkaStorageError, OSError) as error:
+            self._leave(partition, error)
+            return None
+
+    def _leave(self, partition: Partition, error: Exception) -> None:
+        """As Kafka does: a log that cannot be compacted is left alone until the node restarts."""
+        self._failed.add(partition)
+        if self._replicas.held(*partition.topic_partition) is partition:
+            log.error("%s cannot be compacted: %s", partition.topic_partition, error)
+
+    async def _clean_one(self, cleanable: Cleanable, partition: Partition) -> None:
+        one = partition.log
+        plan: CompactionPlan | None = None
+        try:
+            plan = make_plan(cleanable, self._clock.now_ms(), self._replicas.values[LOG_CLEANER_DEDUPE_BUFFER_SIZE])
+            result = await run_worker(plan)
+            clean_offset = take_in(one, plan, result, self._clock.now_ms())
+        except (CompactionFailedError, KafkaStorageError, OSError) as error:
+            self._leave(partition, error)
+            discard(one, plan)
+            return
+        except asyncio.CancelledError:
+            discard(one, plan)
+            raise
+        self.passes += 1
+        log.info(
+            "%s: compaction kept %d of %d records", partition.topic_partition, result.records_kept, result.records_read
+        )
+        if clean_offset is not None:
+            self._clean[partition] = clean_offset
+            await self._checkpoint(partition)
+
+    async def _checkpoint(self, partition: Partition) -> None:
+        if self._replicas.held(*partition.topic_partition) is not partition:
+            return
+        directory = self._replicas.directory_of(partition)
+        held = self._replicas.partitions_in(directory)
+        offsets = {one.topic_partition: self._clean[one] for one in held if one in self._clean}
+        try:
+            await asyncio.get_running_loop().run_in_executor(
+                None, write_offsets, self._replicas.disk, self._path(directory), offsets
+            )
+        except OSError as error:
+            log.error("cannot write the checkpoint %s: %s", self._path(directory), error)
+
+    @staticmethod
+    def _path(directory: LogDir) -> str:
+        return f"{directory.path}/{files.CLEANER_OFFSETS}"
+
+
+def discard(one: Log, plan: CompactionPlan | None) -> None:
+    """Remove what a worker may have written; what cannot be removed goes at the next start."""
+    try:
+        if plan is not None:
+            give_up(one, plan)
+    except OSError as error:
+        log.warning("%s: %s", one.topic_partition, error)
+
+
+async def run_worker(plan: CompactionPlan) -> CompactionResult:
+    """Run a plan in a process of its own; cancelling kills the process."""
+    worker = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "kavka.storage.compaction_worker", stdin=PIPE, stdout=PIPE, stderr=PIPE
+    )
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    assert worker.stderr is not None
+    try:
+        # Its input stays open while it works: should this node end, however abruptly, the worker ends too.
+        worker.stdin.write(encode_plan(plan) + b"\n")
+        out, err = await asyncio.gather(worker.stdout.read(), worker.stderr.read())
+        await worker.wait()
+    finally:
+        worker.stdin.close()
+        if worker.returncode is None:
+            worker.kill()
+            await worker.wait()
+    if worker.returncode:
+        lines = err.decode("utf-8", "replace").strip().splitlines()
+        raise CompactionFailedError(lines[-1] if lines else f"the worker ended with status {worker.returncode}")
+    try:
+        return decode_result(out)
+    except (ValueError, TypeError, KeyError) as error:
+        raise CompactionFailedError(f"the worker's answer cannot be read: {error!r}") from error

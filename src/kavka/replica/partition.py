@@ -1,0 +1,537 @@
+"""One partition that this node holds: its log, its part in replication, and who waits for its news."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol, cast
+
+from kavka.metadata.image.cluster import BrokerRegistration
+from kavka.metadata.image.topics import PartitionImage
+from kavka.metadata.names import is_internal
+from kavka.model.errors import (
+    CorruptMessage,
+    FencedLeaderEpoch,
+    KafkaStorageError,
+    MessageTooLarge,
+    NotEnoughReplicas,
+    NotLeaderOrFollower,
+    OffsetOutOfRange,
+    PolicyViolation,
+    UnknownLeaderEpoch,
+)
+from kavka.model.types import FileSlice, TopicPartition, Uuid
+from kavka.records.batch import TRUNCATED, scan, scan_prefix
+from kavka.records.validate import validate
+from kavka.replica.fetching import FetchEntry, Watcher
+from kavka.replica.rules import TopicRules
+from kavka.replication.follower import committed_offset
+from kavka.replication.isr import BrokerEpoch, IsrChange, IsrOutcome
+from kavka.replication.leader import Follower, Leadership
+from kavka.replication.throttle import Throttle, throttled
+from kavka.storage.disk import Buffer, DiskFile
+from kavka.storage.log import AppendInfo, AppendOrigin, Log, UnexpectedOffset
+
+log = logging.getLogger(__name__)
+
+NO_EPOCH = -1
+HIGH_WATERMARK = -1
+
+
+class FetchRead(NamedTuple):
+    """What one partition has for a fetch."""
+
+    records: FileSlice | None
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: Sequence[tuple[int, int]] | None
+    diverging: tuple[int, int] | None
+
+
+class Home(Protocol):
+    """What a partition asks of the node that holds it."""
+
+    node_id: int
+    max_lag_ms: int
+    leader_throttle: Throttle
+
+    @property
+    def brokers(self) -> Mapping[int, BrokerRegistration]:
+        """The brokers by what the metadata says of them."""
+
+    def monotonic_ms(self) -> int:
+        """The time that lags are measured with."""
+
+    def propose(self, partition: Partition, change: IsrChange) -> None:
+        """Ask the controller for other in-sync replicas."""
+
+
+class Partition:
+    """A replica of a partition on this node."""
+
+    __slots__ = (
+        "_epoch_start",
+        "_home",
+        "end_watchers",
+        "high_watermark",
+        "internal",
+        "isr",
+        "leader",
+        "leader_epoch",
+        "leadership",
+        "led_since",
+        "log",
+        "node_id",
+        "partition_epoch",
+        "replicas",
+        "rules",
+        "topic_id",
+        "topic_partition",
+        "watchers",
+    )
+
+    def __init__(
+        self,
+        home: Home,
+        topic_partition: TopicPartition,
+        topic_id: Uuid,
+        log: Log,
+        rules: TopicRules,
+        high_watermark: int = 0,
+    ) -> None:
+        self._home = home
+        self.node_id = home.node_id
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.internal = is_internal(topic_partition.topic)
+        self.log = log
+        self.rules = rules
+        self.leader = -1
+        self.leader_epoch = NO_EPOCH
+        self.partition_epoch = NO_EPOCH
+        self.led_since = NO_EPOCH
+        """The leader epoch in which this node came to lead, without a break since."""
+        self.isr: tuple[int, ...] = ()
+        self.replicas: tuple[int, ...] = ()
+        self.leadership: Leadership | None = None
+        """What is known of the followers, if this node leads and there are any."""
+        self.high_watermark = max(log.log_start_offset, min(high_watermark, log.log_end_offset))
+        self.watchers: set[Watcher] = set()
+        self.end_watchers: set[FetchEntry] | None = None
+        self._epoch_start = 0
+
+    # -- leadership -----------------------------------------------------------------------
+
+    @property
+    def leads(self) -> bool:
+        """Whether this node is the partition's leader."""
+        return self.leader == self.node_id
+
+    def follow(self, image: PartitionImage) -> None:
+        """Take over what the metadata says of this partition; the controller's own answer may have been faster."""
+        if image.partition_epoch < self.partition_epoch:
+            return
+        unbroken = self.leads and image.leader_epoch <= self.leader_epoch + 1  # else another led in between
+        self.partition_epoch = image.partition_epoch
+        self.replicas = image.replicas
+        self.isr = image.isr
+        self.leader = image.leader
+        new_epoch = image.leader_epoch != self.leader_epoch
+        self.leader_epoch = image.leader_epoch
+        if self.leads:
+            if new_epoch:
+                self._epoch_start = self.log.log_end_offset
+                self.log.epochs.assign(image.leader_epoch, self._epoch_start)
+            if not unbroken:
+                self.led_since = image.leader_epoch
+                self.leadership = None
+            self._lead(image)
+            self.reconsider()
+        else:
+            self.leadership = None
+            self._epoch_start = 0
+        self._tell_all()
+
+    def _lead(self, image: PartitionImage) -> None:
+        if len(image.replicas) <= 1:
+            self.leadership = None
+            return
+        if self.leadership is None:
+            self.leadership = Leadership(self.node_id, self.topic_id, self.topic_partition.partition)
+        self.leadership.lead(
+            image.leader_epoch,
+            image.partition_epoch,
+            image.replicas,
+            image.isr,
+            self._epoch_start,
+            self._home.monotonic_ms(),
+        )
+
+    def require_epoch(self, client_epoch: int) -> None:
+        """Refuse a client that knows an older or a newer leadership than this node."""
+        if client_epoch != NO_EPOCH and client_epoch != self.leader_epoch:
+            if client_epoch < self.leader_epoch:
+                raise FencedLeaderEpoch(f"{self.topic_partition} is at leader epoch {self.leader_epoch}")
+            raise UnknownLeaderEpoch(f"{self.topic_partition} is only at leader epoch {self.leader_epoch}")
+
+    def require_leader(self, client_epoch: int = NO_EPOCH) -> None:
+        """Refuse what only the leader may answer."""
+        self.require_epoch(client_epoch)
+        if self.leader != self.node_id:
+            raise NotLeaderOrFollower(f"{self.topic_partition} is led by node {self.leader}")
+
+    @property
+    def behind_epoch_start(self) -> bool:
+        """Whether a new leader has not yet committed up to where its epoch began."""
+        return self.high_watermark < self._epoch_start
+
+    # -- writing --------------------------------------------------------------------------
+
+    def append(self, data: memoryview, acks: int, now_ms: int, api_version: int) -> AppendInfo:
+        """Validate and append what a producer sent."""
+        if self.leader != self.node_id:
+            raise NotLeaderOrFollower(f"{self.topic_partition} is led by node {self.leader}")
+        rules = self.rules
+        if acks == -1 and len(self.isr) < rules.min_insync_replicas and len(self.isr) < len(self.replicas):
+            raise self._too_few_replicas()
+        checked, batches = validate(data, rules.produce, now_ms, api_version)
+        info = self.log.append_as_leader(checked, batches, self.leader_epoch, now_ms)
+        if self.leadership is None:
+            self._commit_all()
+        else:
+            self._spread(info)
+        return info
+
+    def append_own(self, batch: bytes, now_ms: int, transaction_version: int = 0) -> int:
+        """Append a batch that this node made itself, for all in-sync replicas; its first offset."""
+        self.require_leader()
+        if len(self.isr) < min(self.rules.min_insync_replicas, len(self.replicas)):
+            raise self._too_few_replicas()
+        if len(batch) > self.max_batch_bytes:
+            raise MessageTooLarge(f"{len(batch)} bytes for {self.topic_partition}: at most {self.max_batch_bytes}")
+        batches = scan(batch, check_crc=False)
+        origin = AppendOrigin.COORDINATOR
+        info = self.log.append_as_leader(batch, batches, self.leader_epoch, now_ms, origin, transaction_version)
+        if self.leadership is None:
+            self._commit_all()
+        else:
+            self._spread(info)
+        return info.first_offset
+
+    def _too_few_replicas(self) -> NotEnoughReplicas:
+        needed = self.rules.min_insync_replicas
+        return NotEnoughReplicas(f"{self.topic_partition} has {len(self.isr)} in-sync replicas, {needed} are needed")
+
+    @property
+    def max_batch_bytes(self) -> int:
+        """The largest batch that may be appended."""
+        return self.rules.produce.max_message_bytes
+
+    @property
+    def sync_due(self) -> bool:
+        """Whether flush.messages asks for what was appended to be forced to disk before it is acknowledged."""
+        log = self.log
+        return log.log_end_offset - log.recovery_point >= log.config.flush_messages
+
+    # -- committing -----------------------------------------------------------------------
+
+    def _commit_all(self) -> None:
+        """Without followers, what is written is committed."""
+        end = self.log.log_end_offset
+        if end > self.high_watermark:
+            self.high_watermark = end
+            if self.watchers:
+                self._tell_watchers()
+
+    def _spread(self, info: AppendInfo) -> None:
+        """Let the followers fetch what was appended."""
+        if self.leadership is not None and not info.duplicate:
+            self.leadership.appended(info.first_offset, self._home.monotonic_ms())
+        self.advance()
+        self._tell_followers()
+
+    def advance(self) -> None:
+        """Commit what all in-sync replicas have."""
+        leadership = self.leadership
+        if leadership is None:
+            if self.leads:
+                self._commit_all()
+            return
+        home = self._home
+        found = leadership.high_watermark(
+            self.log.log_end_offset, self.rules.min_insync_replicas, home.monotonic_ms(), home.max_lag_ms, home.brokers
+        )
+        if found > self.high_watermark:
+            self.high_watermark = found
+            self._tell_watchers()
+            for entry in self.end_watchers or ():
+                entry.mark()  # a follower hears of it with its next answer, but is not woken for it
+
+    @property
+    def enough_in_sync(self) -> bool:
+        """Whether what is committed is on as many replicas as the topic demands."""
+        return self.leadership is None or self.leadership.enough(self.rules.min_insync_replicas)
+
+    def _tell_watchers(self) -> None:
+        watchers, self.watchers = self.watchers, set()
+        for watcher in watchers:
+            watcher.news()
+
+    def _tell_followers(self) -> None:
+        watchers, self.end_watchers = self.end_watchers, None
+        for watcher in watchers or ():
+            watcher.news()
+
+    def _tell_all(self) -> None:
+        self._tell_watchers()
+        self._tell_followers()
+
+    # -- in-sync replicas -----------------------------------------------------------------
+
+    def shrink_isr(self) -> None:
+        """Look for followers that fell behind."""
+        if self.leadership is not None:
+            home = self._home
+            now_ms = home.monotonic_ms()
+            change = self.leadership.shrink(self.log.log_end_offset, now_ms, home.max_lag_ms, home.brokers)
+            if change is not None:
+                home.propose(self, change)
+            self.reconsider()
+
+    def reconsider(self) -> None:
+        """Look for followers that may join now, and for commits that waited for one that may not join any more."""
+        self.advance()
+        home = self._home
+        for follower in self.leadership.followers.values() if self.leadership is not None else ():
+            # One that has not fetched for long is no candidate, even if nothing was committed that it lacks.
+            if follower.caught_up(self.log.log_end_offset, home.monotonic_ms(), home.max_lag_ms):
+                self._expand(follower)
+
+    def _expand(self, follower: Follower) -> None:
+        if self.leadership is not None:
+            change = self.leadership.expand(follower, self.high_watermark, self._home.brokers)
+            if change is not None:
+                self._home.propose(self, change)
+
+    def isr_answered(self, change: IsrChange, outcome: IsrOutcome) -> bool:
+        """Take in what the controller answered; whether it has to be asked again."""
+        leadership = self.leadership
+        if leadership is None:
+            return False
+        again = leadership.answered(change, outcome)
+        if leadership.partition_epoch > self.partition_epoch:
+            log.info("%s: in sync are now %s", self.topic_partition, ", ".join(map(str, leadership.isr)))
+            self._tell_watchers()
+        self.partition_epoch = leadership.partition_epoch
+        self.isr = leadership.isr
+        self.advance()
+        return again
+
+    def wants(self, change: IsrChange) -> bool:
+        """Whether a change is still to be asked for."""
+        return self.leadership is not None and self.leadership.pending is change
+
+    # -- reading --------------------------------------------------------------------------
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that can be read."""
+        return self.log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record will get."""
+        return self.log.log_end_offset
+
+    def read_own(self, offset: int, max_bytes: int) -> bytes:
+        """Batches from an offset on, committed or not, the last one perhaps cut short; nothing at the log's end."""
+        piece = self.log.read(offset, max_bytes, self.log.log_end_offset)
+        if piece is None:
+            return b""
+        try:
+            # What a log gives lies in a file of its disk.
+            return cast(DiskFile, piece.file).read_at(piece.position, piece.length)
+        except OSError as error:
+            raise KafkaStorageError(f"cannot read {self.topic_partition}: {error}") from error
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to where read_committed consumers may read."""
+        return self.log.last_stable_offset(self.high_watermark)
+
+    def fetch(
+        self, entry: FetchEntry, *, committed: bool, max_bytes: int, min_one: bool, leader_only: bool = True
+    ) -> FetchRead:
+        """Read for a consumer: up to the high watermark, or the last stable offset when it wants committed data."""
+        epoch = max(entry.leader_epoch, NO_EPOCH)  # Kafka takes any negative epoch of a fetch as none
+        if leader_only:
+            self.require_leader(epoch)
+        else:
+            self.require_epoch(epoch)
+        log = self.log
+        high_watermark = self.high_watermark
+        stable = log.last_stable_offset(high_watermark)
+        if entry.last_fetched_epoch >= 0:
+            diverging = self._diverging(entry)
+            if diverging is not None:
+                return FetchRead(None, high_watermark, stable, log.log_start_offset, None, diverging)
+        records = log.read(entry.fetch_offset, max_bytes, stable if committed else high_watermark, min_one)
+        aborted: Sequence[tuple[int, int]] | None = None
+        if committed:
+            aborted = self._aborted(entry.fetch_offset, records)
+        return FetchRead(records, high_watermark, stable, log.log_start_offset, aborted, None)
+
+    def _aborted(self, offset: int, records: FileSlice | None) -> Sequence[tuple[int, int]]:
+        if records is None:
+            return ()
+        found = self.log.aborted_transactions(offset, self.log.upper_bound_offset(records))
+        return [(one.producer_id, one.first_offset) for one in found]
+
+    def has_more(self, entry: FetchEntry, committed: bool) -> bool:
+        """Whether there is anything to read at the entry's offset, room for it or not."""
+        return entry.fetch_offset < (self.last_stable_offset if committed else self.high_watermark)
+
+    def _diverging(self, entry: FetchEntry) -> tuple[int, int] | None:
+        log = self.log
+        epoch, end_offset = log.epochs.end_offset_for(entry.last_fetched_epoch, log.log_end_offset)
+        if epoch < 0 or end_offset < 0:
+            raise OffsetOutOfRange(f"{self.topic_partition} does not know leader epoch {entry.last_fetched_epoch}")
+        if entry.fetch_offset < log.log_start_offset:
+            raise OffsetOutOfRange(f"{self.topic_partition} starts after offset {entry.fetch_offset}")
+        if epoch < entry.last_fetched_epoch or end_offset < entry.fetch_offset:
+            return epoch, end_offset
+        return None
+
+    def preferred_replica(self, rack: str, offset: int) -> int | None:
+        """A follower that a consumer of this rack does better to read an offset from (KIP-392)."""
+        brokers = self._home.brokers
+        own = brokers.get(self.node_id)
+        if self.leadership is None or (own is not None and own.rack == rack):
+            return None
+        for follower in self.leadership.readable_at(offset):
+            broker = brokers.get(follower.id)
+            if broker is not None and broker.rack == rack and not broker.fenced:
+                return follower.id
+        return None
+
+    # -- giving to followers ----------------------------------------------------------------
+
+    def fetch_for_follower(
+        self, entry: FetchEntry, replica: BrokerEpoch, *, first: bool, max_bytes: int, min_one: bool
+    ) -> FetchRead:
+        """Read for a follower, committed or not; with the first look at a request, its progress is noted."""
+        self.require_leader(max(entry.leader_epoch, NO_EPOCH))
+        leadership = self.leadership or Leadership(self.node_id, self.topic_id, self.topic_partition.partition)
+        follower = leadership.follower(replica.id, entry.leader_epoch)
+        one = self.log
+        end = one.log_end_offset
+        if entry.last_fetched_epoch >= 0:
+            diverging = self._diverging(entry)
+            if diverging is not None:
+                return FetchRead(None, self.high_watermark, -1, one.log_start_offset, None, diverging)
+        home = self._home
+        now_ms = home.monotonic_ms()
+        records = one.read(entry.fetch_offset, max_bytes, end, min_one)
+        if first:
+            start = follower.log_start_offset
+            leadership.fetched(
+                follower, replica.epoch, entry.fetch_offset, entry.log_start_offset, end, now_ms, home.brokers
+            )
+            if follower.log_start_offset != start:
+                self._tell_watchers()  # a deletion may wait for it
+            self._expand(follower)
+            self.advance()
+        if records is not None and follower.id not in self.isr and self.leader_throttled:
+            # Only a replica that is not in sync is slowed down: else it would fall out (KIP-73).
+            records = None if home.leader_throttle.exceeded(now_ms) else records
+        stable = one.last_stable_offset(self.high_watermark)
+        return FetchRead(records, self.high_watermark, stable, one.log_start_offset, None, None)
+
+    @property
+    def leader_throttled(self) -> bool:
+        """Whether what followers fetch of this partition counts against the leader's limit."""
+        names = self.rules.leader_throttled
+        return bool(names) and throttled(names, self.topic_partition.partition, self.node_id)
+
+    @property
+    def follower_throttled(self) -> bool:
+        """Whether what this replica fetches counts against the followers' limit."""
+        names = self.rules.follower_throttled
+        return bool(names) and throttled(names, self.topic_partition.partition, self.node_id)
+
+    # -- following ----------------------------------------------------------------------------
+
+    def append_as_follower(self, data: Buffer, leader_epoch: int, now_ms: int) -> bool:
+        """Append what the leader of an epoch gave, checked byte by byte; whether the log has grown."""
+        batches, _, reason = scan_prefix(data)
+        if reason is not None and reason != TRUNCATED:
+            raise CorruptMessage(f"{self.topic_partition} at offset {self.log.log_end_offset}: {reason}")
+        one = self.log
+        before = one.log_end_offset
+        try:
+            one.append_as_follower(data, batches, leader_epoch, now_ms)
+        except UnexpectedOffset:
+            first = batches[0]
+            if one.log_start_offset != before or not first.base_offset < before <= first.last_offset:
+                raise
+            # The leader's log starts in the middle of a batch: an empty log may begin with the whole of it.
+            one.truncate_fully_and_start_at(first.base_offset, now_ms=now_ms)
+            one.append_as_follower(data, batches, leader_epoch, now_ms)
+        return one.log_end_offset > before
+
+    def follow_leader(self, high_watermark: int, log_start_offset: int) -> None:
+        """Take over what the leader says is committed, and where its log starts."""
+        one = self.log
+        committed = committed_offset(self.high_watermark, high_watermark, one.log_end_offset)
+        start = min(log_start_offset, committed)
+        if start > one.log_start_offset:
+            one.advance_log_start_offset(start, committed)
+        if committed > self.high_watermark:
+            self.high_watermark = committed
+            if self.watchers:
+                self._tell_watchers()
+
+    def truncate(self, offset: int, now_ms: int) -> None:
+        """Remove what the leader does not have."""
+        if offset < self.high_watermark:
+            log.warning(
+                "%s is cut to %d, below its high watermark %d", self.topic_partition, offset, self.high_watermark
+            )
+        self.log.truncate_to(offset, now_ms)
+        self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
+
+    def start_over_at(self, offset: int, now_ms: int) -> None:
+        """Remove everything: the leader's log starts after the end of this one."""
+        log.warning("%s starts over at %d; it ended at %d", self.topic_partition, offset, self.log.log_end_offset)
+        self.log.truncate_fully_and_start_at(offset, now_ms=now_ms)
+        self.high_watermark = offset
+
+    # -- removing -------------------------------------------------------------------------
+
+    def delete_records(self, offset: int) -> int:
+        """Move the log start; the offset that every live replica's log has to reach."""
+        self.require_leader()
+        if self.rules.log.compact and not self.rules.log.delete:
+            raise PolicyViolation(f"{self.topic_partition} is compacted only: its records cannot be deleted")
+        target = self.high_watermark if offset == HIGH_WATERMARK else offset
+        if target < 0:
+            raise OffsetOutOfRange(f"{target} is no offset of {self.topic_partition}")
+        self.log.advance_log_start_offset(target, self.high_watermark)
+        self._tell_watchers()
+        for entry in self.end_watchers or ():
+            entry.mark()
+        return target
+
+    @property
+    def low_watermark(self) -> int:
+        """The first offset that some live replica still has."""
+        if self.leadership is None:
+            return self.log.log_start_offset
+        return self.leadership.low_watermark(self.log.log_start_offset, self._home.brokers)
+
+    def close(self) -> None:
+        """Let go of waiters; the log is closed by its owner."""
+        self.leader = -1
+        self.leadership = None
+        self._tell_all()

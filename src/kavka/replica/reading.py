@@ -1,0 +1,216 @@
+"""One fetch request from its first look at the partitions to its answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kavka.kernels.layout import FetchedPartition, Topic
+from kavka.model.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower, UnknownServerError
+from kavka.replica.fetching import NO_SESSION, FetchEntry, FetchSet
+from kavka.replica.manager import ReplicaManager
+from kavka.replica.partition import Partition
+from kavka.replica.waiting import Waiting
+from kavka.replication.isr import BrokerEpoch
+
+log = logging.getLogger(__name__)
+
+NO_REPLICA = -1
+
+FetchedTopics = list[tuple[Topic, list[FetchedPartition]]]
+Answer = Callable[[FetchedTopics | None], None]
+"""Takes what was read, or None when the session has gone on with another request."""
+
+
+class FetchLimits(NamedTuple):
+    """What a fetch wants at least and at most."""
+
+    min_bytes: int
+    max_bytes: int
+    committed: bool
+    follower: BrokerEpoch | None = None
+    """The replica that fetches; None for a consumer."""
+    leader_only: bool = True
+    """Whether a consumer does not know that it may read from followers (KIP-392)."""
+    rack: str = ""
+
+
+class FetchAttempt:
+    """A fetch over a set of partitions: it looks, and looks again whenever one of them has news."""
+
+    __slots__ = (
+        "_abandoned",
+        "_answer",
+        "_epoch",
+        "_first",
+        "_incremental",
+        "_limits",
+        "_replicas",
+        "_rows",
+        "_scope",
+        "failed",
+    )
+
+    def __init__(self, replicas: ReplicaManager, scope: FetchSet, limits: FetchLimits, *, incremental: bool) -> None:
+        self._replicas = replicas
+        self._scope = scope
+        self._epoch = scope.epoch
+        self._limits = limits
+        self._incremental = incremental
+        self._rows: dict[FetchEntry, FetchedPartition] = {}
+        self._answer: Answer | None = None
+        self._abandoned: Callable[[], bool] | None = None
+        self._first = True
+        self.failed = False
+
+    def look(self) -> bool:
+        """Read what there is; whether that is enough to answer with."""
+        scope = self._scope
+        left = self._limits.max_bytes
+        total = 0
+        self.failed = False
+        for entry in list(scope.dirty):  # what had nothing at an earlier look, and no news since, keeps its row
+            try:
+                row, size = self._read(entry, left, total == 0)
+            except KafkaError as error:
+                self.failed = True
+                row, size = self._error_row(entry, error), 0
+            except Exception:
+                log.exception("%s-%d could not be read", entry.topic, entry.index)
+                self.failed = True
+                row, size = self._error_row(entry, UnknownServerError()), 0
+            total += size
+            left -= size
+            self._rows[entry] = row
+        self._first = False
+        return total >= self._limits.min_bytes or self.failed
+
+    def _read(self, entry: FetchEntry, left: int, min_one: bool) -> tuple[FetchedPartition, int]:
+        limits = self._limits
+        partition = self._replicas.find(entry.topic, entry.index)
+        max_bytes = max(0, min(entry.max_bytes, left))
+        if limits.follower is not None:
+            return self._read_for_follower(partition, entry, limits.follower, max_bytes, min_one)
+        if limits.rack and (elsewhere := self._elsewhere(partition, entry)) is not None:
+            return elsewhere, 0
+        committed = limits.committed
+        records, high_watermark, stable, log_start, aborted, diverging = partition.fetch(
+            entry, committed=committed, max_bytes=max_bytes, min_one=min_one, leader_only=limits.leader_only
+        )
+        size = len(records) if records is not None else 0
+        if diverging is not None:
+            self.failed = True  # answered at once, as errors are
+            more = (diverging, None, None)
+            return (entry.index, 0, high_watermark, stable, log_start, aborted, NO_REPLICA, b"", *more), 0
+        if not size and not partition.has_more(entry, committed):
+            # Nothing to read at this offset: the entry comes back when the partition has news.
+            del self._scope.dirty[entry]
+            entry.watch(partition)
+        return (entry.index, 0, high_watermark, stable, log_start, aborted, NO_REPLICA, records or b""), size
+
+    def _elsewhere(self, partition: Partition, entry: FetchEntry) -> FetchedPartition | None:
+        """The row that sends a consumer to a replica in its own rack, answered at once."""
+        if not self._replicas.selects_replicas:
+            return None
+        replica = partition.preferred_replica(self._limits.rack, entry.fetch_offset)
+        if replica is None:
+            return None
+        partition.require_epoch(max(entry.leader_epoch, -1))
+        self.failed = True
+        stable, log_start = partition.last_stable_offset, partition.log_start_offset
+        return (entry.index, 0, partition.high_watermark, stable, log_start, None, replica, b"")
+
+    def _read_for_follower(
+        self, partition: Partition, entry: FetchEntry, follower: BrokerEpoch, max_bytes: int, min_one: bool
+    ) -> tuple[FetchedPartition, int]:
+        records, high_watermark, stable, log_start, _, diverging = partition.fetch_for_follower(
+            entry, follower, first=self._first, max_bytes=max_bytes, min_one=min_one
+        )
+        if diverging is not None:
+            self.failed = True
+            more = (diverging, None, None)
+            return (entry.index, 0, high_watermark, stable, log_start, None, NO_REPLICA, b"", *more), 0
+        if records is None and entry.fetch_offset >= partition.log_end_offset:
+            self._scope.dirty.pop(entry, None)
+            entry.watch_end(partition)
+        size = len(records) if records is not None else 0
+        return (entry.index, 0, high_watermark, stable, log_start, None, NO_REPLICA, records or b""), size
+
+    def _error_row(self, entry: FetchEntry, error: KafkaError) -> FetchedPartition:
+        leader = None
+        aborted = () if self._replicas.held(entry.topic, entry.index) is None else None  # as Kafka answers
+        if isinstance(error, NotLeaderOrFollower | FencedLeaderEpoch):
+            leader = self._replicas.leader_of(entry.topic, entry.index)
+        return (entry.index, error.code, -1, -1, -1, aborted, NO_REPLICA, b"", None, leader, None)
+
+    def result(self) -> FetchedTopics:
+        """What was read last, without what a session's client knows already."""
+        topics: FetchedTopics = []
+        scope = self._scope
+        last: Topic | None = None
+        follows = self._limits.follower is not None
+        for entry, row in self._rows.items():
+            if not self._worth_telling(entry, row):
+                continue
+            if entry in scope.dirty and len(row[7] or b""):
+                # What was served goes to the end, so that no partition starves the others.
+                del scope.dirty[entry]
+                scope.dirty[entry] = None
+            if entry.topic != last:
+                last = entry.topic
+                topics.append((last, []))
+            topics[-1][1].append(row)
+            if follows:
+                self._replicas.replicated(entry.topic, entry.index, len(row[7] or b""))
+        self._leave()
+        return topics
+
+    def _leave(self) -> None:
+        self._scope.wake = None
+        if self._scope.id == NO_SESSION:
+            self._scope.release()
+
+    def _worth_telling(self, entry: FetchEntry, row: FetchedPartition) -> bool:
+        _, error_code, high_watermark, _, log_start, _, _, records, *more = row
+        if error_code:
+            entry.sent_high_watermark = -1
+            return True
+        known = entry.sent_high_watermark == high_watermark and entry.sent_log_start_offset == log_start
+        entry.sent_high_watermark = high_watermark
+        entry.sent_log_start_offset = log_start
+        return not (self._incremental and known and not more and not len(records or b"") and row[6] == NO_REPLICA)
+
+    def park(self, wait_ms: int, waiting: Waiting, answer: Answer, abandoned: Callable[[], bool]) -> None:
+        """Answer when there is enough, or when the time is up; not at all if the client has gone."""
+        self._answer = answer
+        self._abandoned = abandoned
+        self._scope.wake = waiting.park(wait_ms, self._look_again).wake
+        self._watch()
+
+    def _watch(self) -> None:
+        """Be woken by partitions that have something, but not enough, as by those that have nothing."""
+        follows = self._limits.follower is not None
+        for entry in self._scope.dirty:
+            partition = self._replicas.held(entry.topic, entry.index)
+            if partition is None:
+                continue
+            if follows:
+                entry.watch_end(partition)
+            else:
+                entry.watch(partition)
+
+    def _look_again(self, last: bool) -> bool:
+        assert self._answer is not None
+        assert self._abandoned is not None
+        if self._scope.epoch != self._epoch:
+            self._answer(None)
+            return True
+        if self._abandoned():
+            self._leave()
+            return True
+        if not self.look() and not last:
+            self._watch()
+            return False
+        self._answer(self.result())
+        return True

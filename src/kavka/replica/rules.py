@@ -1,0 +1,78 @@
+"""What a topic's configuration means for its partitions, worked out once per change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kavka.model.settings import PRODUCER_ID_EXPIRATION_MS, topic
+from kavka.model.settings.values import Values
+from kavka.records.validate import ProduceRules
+from kavka.storage.config import LogConfig
+
+NEVER_FLUSHED: Final = (1 << 63) - 1
+LEVELS = {
+    "gzip": topic.TOPIC_COMPRESSION_GZIP_LEVEL,
+    "lz4": topic.TOPIC_COMPRESSION_LZ4_LEVEL,
+    "zstd": topic.TOPIC_COMPRESSION_ZSTD_LEVEL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRules:
+    """The settings of one topic in the form that the hot path reads; topics without overrides share one."""
+
+    log: LogConfig
+    produce: ProduceRules
+    min_insync_replicas: int
+    flushes: bool
+    """Whether flush.messages asks for any forcing to disk at all."""
+    leader_throttled: tuple[str, ...] = ()
+    follower_throttled: tuple[str, ...] = ()
+
+
+def topic_rules(values: Values, node: Values) -> TopicRules:
+    """The rules that a topic's effective values stand for."""
+    policy = values[topic.TOPIC_CLEANUP_POLICY]
+    compact = "compact" in policy
+    max_message_bytes = values[topic.TOPIC_MAX_MESSAGE_BYTES]
+    segment_bytes = values[topic.TOPIC_INTERNAL_SEGMENT_BYTES] or values[topic.TOPIC_SEGMENT_BYTES]
+    log = LogConfig(
+        segment_bytes=segment_bytes,
+        segment_ms=values[topic.TOPIC_SEGMENT_MS],
+        segment_jitter_ms=values[topic.TOPIC_SEGMENT_JITTER_MS],
+        index_interval_bytes=values[topic.TOPIC_INDEX_INTERVAL_BYTES],
+        index_size_max_bytes=values[topic.TOPIC_SEGMENT_INDEX_BYTES],
+        retention_ms=values[topic.TOPIC_RETENTION_MS],
+        retention_bytes=values[topic.TOPIC_RETENTION_BYTES],
+        compact=compact,
+        delete="delete" in policy,
+        min_compaction_lag_ms=values[topic.TOPIC_MIN_COMPACTION_LAG_MS],
+        max_compaction_lag_ms=values[topic.TOPIC_MAX_COMPACTION_LAG_MS],
+        delete_retention_ms=values[topic.TOPIC_DELETE_RETENTION_MS],
+        min_cleanable_ratio=values[topic.TOPIC_MIN_CLEANABLE_DIRTY_RATIO],
+        file_delete_delay_ms=values[topic.TOPIC_FILE_DELETE_DELAY_MS],
+        flush_messages=values[topic.TOPIC_FLUSH_MESSAGES],
+        flush_ms=values[topic.TOPIC_FLUSH_MS],
+        max_message_bytes=max_message_bytes,
+        preallocate=values[topic.TOPIC_PREALLOCATE],
+        producer_id_expiration_ms=node[PRODUCER_ID_EXPIRATION_MS],
+    )
+    compression = values[topic.TOPIC_COMPRESSION_TYPE]
+    produce = ProduceRules(
+        max_message_bytes=max_message_bytes,
+        timestamp_type=values[topic.TOPIC_MESSAGE_TIMESTAMP_TYPE],
+        compression_type=compression,
+        compression_level=values[LEVELS[compression]] if compression in LEVELS else None,
+        compact=compact,
+        before_max_ms=values[topic.TOPIC_MESSAGE_TIMESTAMP_BEFORE_MAX_MS],
+        after_max_ms=values[topic.TOPIC_MESSAGE_TIMESTAMP_AFTER_MAX_MS],
+    )
+    return TopicRules(
+        log,
+        produce,
+        values[topic.TOPIC_MIN_INSYNC_REPLICAS],
+        log.flush_messages < NEVER_FLUSHED,
+        tuple(values[topic.TOPIC_LEADER_REPLICATION_THROTTLED_REPLICAS]),
+        tuple(values[topic.TOPIC_FOLLOWER_REPLICATION_THROTTLED_REPLICAS]),
+    )

@@ -1,0 +1,41 @@
+"""The end of a clean stop: everything on disk, and only then a mark that says so."""
+
+from __future__ import annotations
+
+import logging
+
+from kavka.model.errors import KafkaStorageError
+from kavka.replica.checkpoints import Checkpoints
+from kavka.replica.dirs import LogDir
+from kavka.replica.manager import ReplicaManager
+from kavka.storage.dirs import write_clean_shutdown
+
+log = logging.getLogger(__name__)
+
+
+def stop_cleanly(replicas: ReplicaManager, checkpoints: Checkpoints, broker_epoch: int, *, also: str = "") -> None:
+    """Write everything out; a directory with a log that failed is not marked, so that the next start looks at it.
+
+    `also` is a directory without logs of partitions, which is in order already.
+    """
+    unsound: set[LogDir] = set()
+    for partition in replicas:
+        try:
+            partition.log.close(sync=False)
+            if partition.log.failed is not None:
+                raise KafkaStorageError(partition.log.failed)
+        except KafkaStorageError as error:
+            log.error("%s", error)
+            unsound.add(replicas.directory_of(partition))
+    for directory in replicas.dirs:
+        if not directory.online:
+            continue
+        try:
+            replicas.disk.sync_filesystem(directory.path)
+            checkpoints.write_all(directory)
+            if directory not in unsound:
+                write_clean_shutdown(replicas.disk, directory.path, broker_epoch)
+        except OSError as error:
+            log.error("%s could not be written out: %s", directory.path, error)
+    if also and also not in {directory.path for directory in replicas.dirs}:
+        write_clean_shutdown(replicas.disk, also, broker_epoch)
