@@ -1,0 +1,188 @@
+"""A decision about one consumer group.
+
+Records are applied to a copy of the group as they are made, so that each step sees what the steps before it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from kavka.coordinator.assignors import ASSIGNORS
+from kavka.coordinator.assignors.spec import MemberSpec, Partitions
+from kavka.coordinator.consumer.entries import (
+    current_entry,
+    epoch_entry,
+    member_entry,
+    regex_entry,
+    target_entry,
+    target_epoch_entry,
+    without_member,
+    without_partition_metadata,
+    without_regex,
+)
+from kavka.coordinator.consumer.reconcile import Owned, Reconciliation
+from kavka.coordinator.consumer.state import NO_PARTITIONS, ConsumerGroup, Member, ResolvedRegex
+from kavka.coordinator.context import ShardContext
+from kavka.coordinator.record import Record
+from kavka.coordinator.requests import Client, Draft
+from kavka.coordinator.settings import REGEX_REFRESH_MIN_INTERVAL_MS
+from kavka.model.errors import InvalidRegularExpression
+from kavka.model.types import Uuid
+
+
+class GroupChange(Draft):
+    """The draft of a decision, and the group as it would leave it."""
+
+    __slots__ = ("_context", "_is_copy", "group", "group_id", "now_ms")
+
+    def __init__(self, context: ShardContext, group_id: str, group: ConsumerGroup | None, now_ms: int) -> None:
+        super().__init__()
+        self._context = context
+        self._is_copy = group is None
+        self.group = ConsumerGroup() if group is None else group
+        self.group_id = group_id
+        self.now_ms = now_ms
+
+    def write(self, records: Iterable[Record]) -> None:
+        """Add records, and apply them."""
+        for record in records:
+            if not self._is_copy:
+                self.group = self.group.copy()
+                self._is_copy = True
+            self.group.apply(record.key, record.value)
+            self.records.append(record)
+
+    # -- members ----------------------------------------------------------------------------------
+
+    def put_member(self, member: Member) -> None:
+        """Write what a member says of itself, if that is news."""
+        if self.group.members.get(member.id) != member:
+            self.write([member_entry(self.group_id, member)])
+
+    def take_seat(self, seated: Member, member_id: str) -> Member:
+        """Give the seat of a static member to another id, with all that belongs to it."""
+        target = self.group.targets.get(seated.id, NO_PARTITIONS)
+        member = replace(seated, id=member_id, epoch=0, previous_epoch=0)
+        self.write(without_member(self.group_id, seated.id))
+        self.write(
+            [
+                member_entry(self.group_id, member),
+                target_entry(self.group_id, member_id, target),
+                current_entry(self.group_id, member),
+            ]
+        )
+        return member
+
+    def remove_members(self, members: Iterable[Member]) -> None:
+        """Take members out, with the patterns that nobody else asks for, and say so by the next epoch."""
+        members = list(members)
+        for member in members:
+            self.write(without_member(self.group_id, member.id))
+        for regex in sorted({member.regex for member in members}):
+            self.drop_regex(regex)
+        self.next_epoch()
+
+    def drop_regex(self, regex: str) -> None:
+        """Forget a pattern that nobody asks for."""
+        if regex in self.group.resolved and regex not in self.group.regexes:
+            self.write([without_regex(self.group_id, regex)])
+
+    def resolve(self, client: Client, new: str) -> bool:
+        """Match the patterns that were not matched yet, and all of them from time to time; whether topics differ.
+
+        Raises InvalidRegularExpression for the one that its member has just brought.
+        """
+        changed = False
+        for regex in self._unresolved():
+            try:
+                topics = self._context.match(regex, client)
+            except InvalidRegularExpression:
+                if regex == new:
+                    raise
+                topics = frozenset()
+            known = self.group.resolved.get(regex)
+            changed |= topics != (frozenset() if known is None else known.topics)
+            found = ResolvedRegex(topics, self._context.topics.version, self.now_ms)
+            self.write([regex_entry(self.group_id, regex, found)])
+        return changed
+
+    def _unresolved(self) -> list[str]:
+        if needs_refresh(self._context, self.group, self.now_ms):
+            return sorted(self.group.regexes)
+        return sorted(self.group.regexes.keys() - self.group.resolved.keys())
+
+    # -- epochs -----------------------------------------------------------------------------------
+
+    def metadata_hash(self) -> int:
+        """What stands for the topics of the group as they are now."""
+        return self._context.topics.hash_of(self.group.topics)
+
+    def next_epoch(self) -> None:
+        """The group changed in what its assignment depends on."""
+        self.write([epoch_entry(self.group_id, self.group.epoch + 1, self.metadata_hash())])
+
+    def refresh(self, changed: bool) -> None:
+        """Go to the next epoch if the group changed, or the topics did."""
+        if changed or self.metadata_hash() != self.group.metadata_hash:
+            self.next_epoch()
+        if self.group.has_partition_metadata:
+            self.write([without_partition_metadata(self.group_id)])
+
+    # -- assignment -------------------------------------------------------------------------------
+
+    def assign(self) -> None:
+        """Work out the target assignment of this epoch, unless it is there, or the last one is too young."""
+        group = self.group
+        if group.assignment_epoch >= group.epoch:
+            return
+        interval = self._context.of_group(self.group_id).assignment_interval_ms
+        if group.assignment_timestamp_ms and interval and self.now_ms < group.assignment_timestamp_ms + interval:
+            return
+        for id_, target in self._targets().items():
+            if group.targets.get(id_) != target:
+                self.write([target_entry(self.group_id, id_, target)])
+        self.write([target_epoch_entry(self.group_id, group.epoch, self.now_ms)])
+
+    def _targets(self) -> dict[str, Partitions]:
+        group, topics, offered = self.group, self._context.topics, self._context.settings.assignors
+        ids: dict[frozenset[str], set[Uuid]] = {}
+        specs = {}
+        for id_, member in group.members.items():
+            names = group.topics_of(member)
+            wanted = ids.get(names)
+            if wanted is None:
+                wanted = ids[names] = topics.ids_of(names)
+            specs[id_] = MemberSpec(wanted, group.targets.get(id_, NO_PARTITIONS), member.instance_id)
+        preferred = group.preferred_assignor
+        assign = ASSIGNORS[preferred if preferred in offered else offered[0]]
+        return assign(specs, topics.partition_counts(set().union(*ids.values())))
+
+    def reconcile(self, member: Member, owned: Owned | None, subscription_changed: bool) -> Member:
+        """Move a member towards its target, as far as that goes now."""
+        group = self.group
+        if not subscription_changed and member.is_reconciled_to(group.assignment_epoch):
+            return member
+        step = Reconciliation(
+            group.assignment_epoch,
+            group.targets.get(member.id, NO_PARTITIONS),
+            self._context.topics.ids_of(group.topics_of(member)),
+            group.owners,
+            owned,
+            subscription_changed,
+        )
+        moved = step.step(member)
+        if moved != member:
+            self.records.append(current_entry(self.group_id, moved))
+        return moved
+
+
+def needs_refresh(context: ShardContext, group: ConsumerGroup, now_ms: int) -> bool:
+    """Whether the patterns of a group are to be matched anew: topics were created, or it is long ago."""
+    if not group.resolved:
+        return False
+    last_ms = max(found.timestamp_ms for found in group.resolved.values())
+    if now_ms <= last_ms + REGEX_REFRESH_MIN_INTERVAL_MS:
+        return False
+    oldest = min(found.version for found in group.resolved.values())
+    return oldest < context.topics.new_at or now_ms > last_ms + context.settings.regex_refresh_interval_ms

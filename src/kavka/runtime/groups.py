@@ -1,0 +1,188 @@
+"""The group coordinator of a node, as the handlers ask it: each request goes to the shard of its group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from kavka.coordinator.requests import Client
+from kavka.model.errors import InvalidGroupId, KafkaError, NotCoordinator
+from kavka.model.transition import Transition
+from kavka.runtime.coordinators import Coordinators
+from kavka.runtime.patterns import Patterns
+from kavka.runtime.shard import Shard
+
+if TYPE_CHECKING:  # the machine and its messages are imported after the start, see `broker.coordination`
+    from kavka.coordinator.groups import GroupCoordinator
+    from kavka.protocol.schemas.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+    from kavka.protocol.schemas.consumer_group_heartbeat import (
+        ConsumerGroupHeartbeatRequest,
+        ConsumerGroupHeartbeatResponse,
+    )
+    from kavka.protocol.schemas.delete_groups import DeletableGroupResult
+    from kavka.protocol.schemas.describe_groups import DescribedGroup
+    from kavka.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
+    from kavka.protocol.schemas.join_group import JoinGroupRequest, JoinGroupResponse
+    from kavka.protocol.schemas.leave_group import LeaveGroupRequest, LeaveGroupResponse
+    from kavka.protocol.schemas.list_groups import ListedGroup
+    from kavka.protocol.schemas.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+    from kavka.protocol.schemas.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+    from kavka.protocol.schemas.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+    from kavka.protocol.schemas.sync_group import SyncGroupRequest, SyncGroupResponse
+
+T = TypeVar("T")
+
+SERVES_WITHIN_MS: Final = 1000
+
+
+class Groups:
+    """Every group that this node coordinates."""
+
+    def __init__(self, coordinators: Coordinators[GroupCoordinator], patterns: Patterns) -> None:
+        self._coordinators = coordinators
+        self._patterns = patterns
+        self._tokens = count(1)
+
+    async def serves(self, group_id: str) -> bool:
+        """Whether a group is coordinated here; waits a moment where that is about to begin."""
+        return await self._coordinators.serves(group_id, SERVES_WITHIN_MS)
+
+    def _of(self, group_id: str) -> Shard[GroupCoordinator]:
+        if not group_id:
+            raise InvalidGroupId("a group id is missing")
+        return self._coordinators.of(group_id)
+
+    # -- members ------------------------------------------------------------------------------------
+
+    async def consumer_group_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, client: Client
+    ) -> ConsumerGroupHeartbeatResponse:
+        """Join, stay in or leave a consumer group."""
+        if request.subscribed_topic_regex:
+            await self._patterns.prepare(request.subscribed_topic_regex)
+        shard = self._coordinators.of(request.group_id)
+        return await shard.submit(lambda machine, now_ms: machine.consumer_group_heartbeat(request, client, now_ms))
+
+    async def join(self, request: JoinGroupRequest, client: Client) -> JoinGroupResponse:
+        """Become a member by the classic protocol, and wait for the others."""
+        token = next(self._tokens)
+        return await self._of(request.group_id).submit(
+            lambda machine, now_ms: machine.join_group(request, client, token, now_ms), token
+        )
+
+    async def sync(self, request: SyncGroupRequest) -> SyncGroupResponse:
+        """Get an assignment by the classic protocol, and wait for the leader to bring it."""
+        token = next(self._tokens)
+        return await self._of(request.group_id).submit(
+            lambda machine, now_ms: machine.sync_group(request, token, now_ms), token
+        )
+
+    async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
+        """Stay a member by the classic protocol."""
+        return await self._of(request.group_id).submit(lambda machine, now_ms: machine.heartbeat(request, now_ms))
+
+    async def leave(self, request: LeaveGroupRequest, client: Client) -> LeaveGroupResponse:
+        """End memberships by the classic protocol."""
+        return await self._of(request.group_id).submit(
+            lambda machine, now_ms: machine.leave_group(request, client, now_ms)
+        )
+
+    # -- offsets --------------------------------------------------------------------------------------
+
+    async def commit_offsets(self, request: OffsetCommitRequest, client: Client) -> OffsetCommitResponse:
+        """Remember how far a group has read; old clients may do so for a group without a name."""
+        shard = self._coordinators.of(request.group_id)
+        return await shard.submit(lambda machine, now_ms: machine.commit_offsets(request, client, now_ms))
+
+    def offsets_partition(self, group_id: str) -> int:
+        """The partition of `__consumer_offsets` that a group's offsets are in."""
+        return self._coordinators.partition_of(group_id)
+
+    async def commit_transactional_offsets(
+        self, request: OffsetCommitRequest, producer_id: int, producer_epoch: int, check: Callable[[], None]
+    ) -> OffsetCommitResponse:
+        """Remember how far a group has read, once a producer's transaction is committed; `check` may raise."""
+
+        def decide(machine: GroupCoordinator, now_ms: int) -> Transition[OffsetCommitResponse]:
+            transition = machine.commit_transactional_offsets(request, now_ms)
+            check()  # nothing comes between this and the write
+            return transition
+
+        return await self._of(request.group_id).submit_transactional(decide, producer_id, producer_epoch)
+
+    async def fetch_offsets(self, request: OffsetFetchRequestGroup, *, stable: bool) -> OffsetFetchResponseGroup:
+        """How far a group has read."""
+        shard = self._coordinators.of(request.group_id)
+        return await shard.submit(lambda machine, _: Transition(machine.fetch_offsets(request, stable=stable)))
+
+    async def delete_offsets(self, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+        """Forget offsets."""
+        return await self._of(request.group_id).submit(lambda machine, _: machine.delete_offsets(request))
+
+    # -- groups ---------------------------------------------------------------------------------------
+
+    async def list_groups(self, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
+        """The groups that are in some states and of some kinds; raises while some of them are being loaded."""
+        found: list[ListedGroup] = []
+        for shard in self._coordinators:
+            try:
+                found += await shard.submit(lambda machine, _: Transition(machine.list_groups(states, types)))
+            except NotCoordinator:
+                continue
+        return found
+
+    async def describe(
+        self, ids: Iterable[str], client: Client, failed: Callable[[str, KafkaError], DescribedGroup]
+    ) -> list[DescribedGroup]:
+        """Classic groups with their members."""
+        version = client.api_version
+        return await self._each(ids, lambda machine, some: Transition(machine.describe_groups(some, version)), failed)
+
+    async def describe_consumer_groups(
+        self, ids: Iterable[str], failed: Callable[[str, KafkaError], DescribedConsumerGroup]
+    ) -> list[DescribedConsumerGroup]:
+        """Consumer groups with their members."""
+        return await self._each(
+            ids, lambda machine, some: Transition(machine.describe_consumer_groups(some)), failed, named=True
+        )
+
+    async def delete(
+        self, ids: Iterable[str], failed: Callable[[str, KafkaError], DeletableGroupResult]
+    ) -> list[DeletableGroupResult]:
+        """Delete groups that have no members."""
+        return await self._each(ids, lambda machine, some: machine.delete_groups(some), failed)
+
+    async def _each(
+        self,
+        ids: Iterable[str],
+        ask: Callable[[GroupCoordinator, list[str]], Transition[list[T]]],
+        failed: Callable[[str, KafkaError], T],
+        *,
+        named: bool = False,
+    ) -> list[T]:
+        """Ask every shard that has some of the groups; what a shard refuses is said of each of its groups."""
+        found: list[T] = []
+        by_partition: dict[int, list[str]] = {}
+        for id_ in ids:
+            if named and not id_:
+                found.append(failed(id_, InvalidGroupId("a group id is missing")))
+            else:
+                by_partition.setdefault(self._coordinators.partition_of(id_), []).append(id_)
+        for some in by_partition.values():
+            try:
+                rows: list[T] = await self._coordinators.of(some[0]).submit(partial(_ask, ask, some))
+                found += rows
+            except KafkaError as error:
+                found += [failed(id_, error) for id_ in some]
+        return found
+
+
+def _ask(
+    ask: Callable[[GroupCoordinator, list[str]], Transition[list[T]]],
+    some: list[str],
+    machine: GroupCoordinator,
+    now_ms: int,
+) -> Transition[list[T]]:
+    return ask(machine, some)
