@@ -1,0 +1,71 @@
+"""A leader's changes of in-sync replicas, told to the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+
+from kavka.broker.channel import ControllerChannel
+from kavka.broker.lifecycle import raise_error
+from kavka.model.types import Uuid
+from kavka.protocol.schemas.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    BrokerState,
+    RequestPartitionData,
+    RequestTopicData,
+)
+from kavka.replication.isr import IsrChange, IsrOutcome
+
+
+class AlterPartitions:
+    """Asks the active controller to change in-sync replicas."""
+
+    def __init__(self, node_id: int, broker_epoch: Callable[[], int], channel: ControllerChannel) -> None:
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._channel = channel
+
+    async def __call__(self, changes: Sequence[IsrChange]) -> Sequence[IsrOutcome]:
+        """One outcome per change that was answered; raises KafkaError for all of them."""
+        answer: AlterPartitionResponse = await self._channel.call(
+            AlterPartitionRequest(
+                broker_id=self._node_id,
+                broker_epoch=self._broker_epoch(),
+                topics=[
+                    RequestTopicData(topic_id=topic_id, partitions=[row(one) for one in group])
+                    for topic_id, group in groupby(sorted(changes, key=by_topic), by_topic)
+                ],
+            )
+        )
+        raise_error(answer.error_code)
+        return [
+            IsrOutcome(
+                topic_id=topic.topic_id,
+                partition=one.partition_index,
+                error_code=one.error_code,
+                leader=one.leader_id,
+                leader_epoch=one.leader_epoch,
+                partition_epoch=one.partition_epoch,
+                isr=tuple(one.isr),
+                leader_recovery_state=one.leader_recovery_state,
+            )
+            for topic in answer.topics
+            for one in topic.partitions
+        ]
+
+
+def by_topic(change: IsrChange) -> Uuid:
+    """What the rows of a request are grouped by."""
+    return change.topic_id
+
+
+def row(change: IsrChange) -> RequestPartitionData:
+    """One partition of the request."""
+    return RequestPartitionData(
+        partition_index=change.partition,
+        leader_epoch=change.leader_epoch,
+        new_isr_with_epochs=[BrokerState(broker_id=one.id, broker_epoch=one.epoch) for one in change.isr],
+        leader_recovery_state=change.leader_recovery_state,
+        partition_epoch=change.partition_epoch,
+    )

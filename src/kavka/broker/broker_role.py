@@ -1,0 +1,293 @@
+"""A node's part as a broker: its replicas and coordinators, the listeners of its clients, its life in the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
+
+from kavka.broker.config import NodeConfig
+from kavka.broker.controller_role import ControllerRole
+from kavka.broker.coordinating import Coordinating
+from kavka.broker.dispatch import Dispatcher, HotHandler
+from kavka.broker.forwarding import Forwarding
+from kavka.broker.handlers import HANDLERS
+from kavka.broker.handlers.fetch import Fetch
+from kavka.broker.handlers.produce import Produce
+from kavka.broker.lifecycle import BrokerLifecycle, raise_error
+from kavka.broker.limits import connection_limits, socket_options
+from kavka.broker.metrics import LoopWatch, show_replicas, show_traffic
+from kavka.broker.neighbours import Neighbours
+from kavka.broker.topic_creation import TopicCreation
+from kavka.client.dial import Dial
+from kavka.controller.producer_ids import ProducerIdBlock
+from kavka.metadata.delta import MetadataDelta, between
+from kavka.metadata.image import MetadataImage, ResourceType
+from kavka.model.clock import Clock
+from kavka.model.settings import (
+    BROKER_HEARTBEAT_INTERVAL_MS,
+    BROKER_SESSION_TIMEOUT_MS,
+    FETCH_MAX_BYTES,
+    INITIAL_BROKER_REGISTRATION_TIMEOUT_MS,
+    MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS,
+    REQUEST_TIMEOUT_MS,
+    Values,
+)
+from kavka.net.server import BoundListener, Server
+from kavka.protocol.registry import ApiKey
+from kavka.quorum.controller_loop import ControllerLoop
+from kavka.quorum.format import random_id
+from kavka.quorum.producer_ids import ProducerIds
+from kavka.quorum.registration import Registration, register_node
+from kavka.replica.checkpoints import Checkpoints
+from kavka.replica.cleaner import Cleaner
+from kavka.replica.fetching import FetchSessions
+from kavka.replica.housekeeping import Housekeeping
+from kavka.replica.loading import Loading
+from kavka.replica.manager import ReplicaManager
+from kavka.replica.syncing import Syncer
+from kavka.replica.waiting import Waiting
+from kavka.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:
+    from kavka.broker.replicating import Replicating
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+SESSION_EVICTION_MS: Final = 120_000
+MAX_SESSION_ID: Final = 2**31 - 1
+DRAIN_MS: Final = 2_000
+LEAVE_SECONDS: Final = 60.0
+"""How long a broker that stops tries to hand over what it leads."""
+
+
+class Service(Protocol):
+    """What runs until it is cancelled."""
+
+    async def run(self) -> None:
+        """Run."""
+
+
+class Surroundings(NamedTuple):
+    """What a broker is given by its node."""
+
+    config: NodeConfig
+    controller: ControllerLoop
+    quorum: ControllerRole
+    tasks: asyncio.TaskGroup
+    clock: Clock
+    dial: Dial
+    metrics: Metrics
+
+
+class BrokerRole:
+    """A broker, from what lies on its disks to what its clients are served; made once per start."""
+
+    def __init__(
+        self,
+        node: Surroundings,
+        replicas: ReplicaManager,
+        checkpoints: Checkpoints,
+        loading: Loading,
+        listeners: list[BoundListener],
+        registration: Registration,
+    ) -> None:
+        self._node = node
+        self._replicas = replicas
+        self._checkpoints = checkpoints
+        self._loading = loading
+        self._registration = registration
+        self._syncer = Syncer(asyncio.get_running_loop())
+        self._cleaner = Cleaner(replicas, node.clock)
+        self._sessions = fetch_sessions(node.config.values)
+        self._asking = None if node.config.standalone else node.quorum.channel(node.config.values[REQUEST_TIMEOUT_MS])
+        self._producer_ids = ProducerIds(node.controller, self._allocate if self._asking else None)
+        self._neighbours = self._others()
+        self._coordinating = Coordinating(
+            replicas, self._syncer, node.clock, random_id, self._producer_ids.next, self._neighbours.ask
+        )
+        self._running: list[asyncio.Task[None]] = []
+        self._alone = node.config.standalone
+        self._lifecycle = self._join()
+        self._replicating = None if self._alone else self._replicate()
+        self._dispatcher = self._dispatch()
+        limits, options = connection_limits(replicas.values), socket_options(node.config.values)
+        self._server = Server(
+            listeners, self._dispatcher, limits, options, node.clock, on_close=self._dispatcher.closed
+        )
+        self.epoch = -1
+        """The broker epoch of this start; -1 until it is registered."""
+        self.loaded = False
+        """Whether all that is on disk was looked at: only then may it be marked as left in order."""
+
+    # -- putting together -----------------------------------------------------------------------
+
+    def _join(self) -> BrokerLifecycle:
+        values, replicas = self._node.config.values, self._replicas
+        return BrokerLifecycle(
+            self._node.controller,
+            self._node.quorum.channel(values[REQUEST_TIMEOUT_MS]),
+            self._registration,
+            heartbeat_ms=values[BROKER_HEARTBEAT_INTERVAL_MS],
+            session_ms=values[BROKER_SESSION_TIMEOUT_MS],
+            registration_timeout_ms=values[INITIAL_BROKER_REGISTRATION_TIMEOUT_MS],
+            offline=tuple if self._alone else lambda: [one.directory_id for one in replicas.dirs if not one.online],
+        )
+
+    def _others(self) -> Neighbours:
+        node = self._node
+        return Neighbours(
+            lambda: node.controller.image,
+            node.config.inter_broker_listener,
+            node.dial,
+            timeout_ms=node.config.values[REQUEST_TIMEOUT_MS],
+        )
+
+    def _replicate(self) -> Replicating:
+        from kavka.broker.replicating import Replicating  # a node that is alone starts faster without
+
+        node = self._node
+        return Replicating(
+            self._replicas,
+            self._syncer,
+            node.dial,
+            node.clock,
+            node.quorum.channel(node.config.values[REQUEST_TIMEOUT_MS]),
+            listener=node.config.inter_broker_listener,
+            broker_epoch=lambda: self.epoch,
+        )
+
+    def _dispatch(self) -> Dispatcher:
+        node, replicas = self._node, self._replicas
+        values = node.config.values
+        channel = self._asking
+        forwarding = Forwarding() if channel is None else Forwarding(node.controller, channel)
+        waiting = Waiting(asyncio.get_running_loop())
+        hot: dict[int, HotHandler] = {
+            ApiKey.PRODUCE: Produce(replicas, self._syncer, node.clock, waiting, self._coordinating.verification),
+            ApiKey.FETCH: Fetch(replicas, self._sessions, waiting, node.clock, values[FETCH_MAX_BYTES]),
+        }
+        services: list[object] = [
+            node.controller,
+            replicas,
+            self._checkpoints,
+            self._producer_ids,
+            values,
+            forwarding,
+            TopicCreation(node.controller, channel),
+            waiting,
+        ]
+        late = self._coordinating
+        return Dispatcher(HANDLERS, services, hot, node.tasks, node.clock, wrap=forwarding.wrap, late=late)
+
+    async def _allocate(self) -> ProducerIdBlock:
+        """Ask the controller for a block of producer ids."""
+        from kavka.protocol.schemas.allocate_producer_ids import AllocateProducerIdsRequest
+
+        assert self._asking is not None
+        request = AllocateProducerIdsRequest(broker_id=self._node.controller.node_id, broker_epoch=self.epoch)
+        answer = await self._asking.call(request)
+        raise_error(answer.error_code)
+        return ProducerIdBlock(answer.producer_id_start, answer.producer_id_len)
+
+    # -- coming up ------------------------------------------------------------------------------
+
+    async def start(self, stopping: asyncio.Event) -> bool:
+        """Load what is on disk and come into service; False if told to stop meanwhile. Raises KafkaError."""
+        image = await unless(stopping, self._node.controller.ready() if self._alone else self._registered())
+        if image is None or not await self._loading.run(image, stopping):
+            return False
+        self.loaded = True
+        self._cleaner.load()
+        await self._catch_up(image)
+        if self._alone:
+            self.epoch = await register_node(self._node.controller, self._registration)
+            self._lifecycle.take_over(self.epoch)
+            self._running.append(self._node.tasks.create_task(self._lifecycle.run()))
+        services: list[Service] = [self._server, self._coordinating]
+        services.append(Housekeeping(self._replicas, self._syncer, self._checkpoints, self._node.clock))
+        services += [self._cleaner, LoopWatch(self._node.metrics, self._node.clock)]
+        services += self._replicating.services if self._replicating is not None else ()
+        self._running += [self._node.tasks.create_task(service.run()) for service in services]
+        self._show()
+        return self._alone or bool(await unless(stopping, self._lifecycle.come_into_service()))
+
+    async def _registered(self) -> MetadataImage:
+        """The metadata, once it has this start of the broker in it: then nothing on disk is taken for foreign."""
+        self.epoch = await self._lifecycle.register()
+        self._running.append(self._node.tasks.create_task(self._lifecycle.run()))
+        return await self._lifecycle.caught_up()
+
+    async def _catch_up(self, image: MetadataImage) -> None:
+        """Go from the image that was loaded for to the newest one, and follow from there."""
+        controller, replicas = self._node.controller, self._replicas
+        while (newest := controller.image) is not image:
+            for _ in replicas.apply(newest, between(image, newest)) or ():
+                await asyncio.sleep(0)
+            image = newest
+        controller.subscribe(replicas.apply)
+        controller.subscribe(self._coordinating.apply)
+        if self._replicating is not None:
+            self._replicating.start(image)
+            controller.subscribe(self._replicating.apply)
+        controller.subscribe(self._follow_limits)
+
+    def _follow_limits(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Let the server take over caps that were changed at run time."""
+        if any(resource.type == ResourceType.BROKER for resource in delta.configs):
+            self._server.limit(connection_limits(self._replicas.values))
+
+    def _show(self) -> None:
+        metrics = self._node.metrics
+        show_traffic(metrics, self._dispatcher, self._server)
+        show_replicas(metrics, self._replicas, self._sessions, self._cleaner)
+
+    async def bind_all(self) -> None:
+        """Load the coordinators and every handler, so that no first request waits for one."""
+        await self._coordinating.load()
+        await self._dispatcher.bind_all()
+
+    # -- going down -----------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """Hand over what this broker leads, answer what was asked, and end its services."""
+        if not self._alone and self.epoch >= 0:
+            await self._lifecycle.leave(LEAVE_SECONDS)
+        self._coordinating.close()
+        self._neighbours.close()
+        if self._replicating is not None:
+            self._replicating.close()
+        await self._server.drain(DRAIN_MS)
+        self._dispatcher.give_up()
+        for service in reversed(self._running):
+            service.cancel()
+        if self._running:
+            await asyncio.wait(self._running)
+        self._syncer.close()
+
+
+async def unless(stopping: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+    """What some work comes to, or None if the node is told to stop before."""
+    async with asyncio.TaskGroup() as tasks:
+        doing, told = tasks.create_task(work), tasks.create_task(stopping.wait())
+        await asyncio.wait((doing, told), return_when=asyncio.FIRST_COMPLETED)
+        doing.cancel()
+        told.cancel()
+    return None if doing.cancelled() else doing.result()
+
+
+def fetch_sessions(values: Values) -> FetchSessions:
+    """An empty cache of fetch sessions."""
+    slots = values[MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS]
+    return FetchSessions(slots, SESSION_EVICTION_MS, lambda: random.randint(1, MAX_SESSION_ID))
+
+
+def previous_epoch(marks: Mapping[str, int | None], paths: list[str]) -> int:
+    """The broker epoch in the marks of a clean stop; -1 unless all directories have one."""
+    known = {marks[path] for path in paths}
+    epochs = {epoch for epoch in known if epoch is not None}
+    return min(epochs) if epochs and None not in known else -1

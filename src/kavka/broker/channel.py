@@ -1,0 +1,173 @@
+"""How a node asks the active controller: at once where that is this node, else over a connection of its own.
+
+A request is asked again, of whoever is the controller then, when the connection breaks or the one asked does not lead
+any more; so a controller may see the same request twice, as Kafka's do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from kavka.client.dial import Dial
+from kavka.model.errors import (
+    BrokerNotAvailable,
+    KafkaError,
+    NetworkException,
+    NotController,
+    RequestTimedOut,
+)
+from kavka.protocol.registry import API
+from kavka.protocol.schema import Message, declared, fields_of
+
+if TYPE_CHECKING:
+    from kavka.client.connection import Connection
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS: Final = 0.05
+"""How long a node waits before it asks again: elections take longer than asking in vain."""
+CONNECT_TIMEOUT_MS: Final = 2_000
+
+
+class ActiveController(Protocol):
+    """What a node knows about who leads the quorum."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it is this node."""
+
+    @property
+    def leader_endpoint(self) -> tuple[str, int] | None:
+        """Where the leader is asked; None while nobody is known to lead."""
+
+    def on_leader_change(self, callback: Callable[[], None]) -> None:
+        """Have a function called whenever one of the above changes."""
+
+
+class ControllerChannel:
+    """One connection to the controllers; requests that must not wait for each other use one each."""
+
+    def __init__(
+        self,
+        quorum: ActiveController,
+        local: Callable[[Any], Awaitable[Any]],
+        dial: Dial,
+        *,
+        timeout_ms: int = 30_000,
+        client_id: str = "kavka-node",
+    ) -> None:
+        self._quorum = quorum
+        self._local = local
+        self._dial = dial
+        self._timeout_ms = timeout_ms
+        self._client_id = client_id
+        self._connection: Connection | None = None
+        self._endpoint: tuple[str, int] | None = None
+        self._dialling = asyncio.Lock()
+        self._changed = asyncio.Event()
+        self._closed = False
+        self.on_lost: Callable[[], None] | None = None
+        """Called when the controller, or the way to it, ends the connection."""
+        quorum.on_leader_change(self._leader_changed)
+
+    async def call(self, request: Any, *, timeout_ms: int | None = None) -> Any:
+        """The controller's answer; raises RequestTimedOut, or UnsupportedVersion where it does not know the API."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + (self._timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        failure: KafkaError = NotController("no controller is known")
+        while True:
+            self._changed.clear()
+            try:
+                answer = await self._ask(request, deadline)
+                if not refuses(answer, NotController.code):
+                    return answer
+                failure = NotController("the one that was asked does not lead the quorum")
+                self._hang_up()
+            except (NotController, NetworkException, RequestTimedOut, BrokerNotAvailable) as error:
+                failure = error
+                self._hang_up()
+            left = deadline - loop.time()
+            if self._closed or left <= 0:
+                name = API[declared(type(request)).key].name
+                raise RequestTimedOut(f"no controller has answered {name}: {failure}") from failure
+            await self._wait(min(RETRY_SECONDS, left))
+
+    def close(self) -> None:
+        """Hang up, and answer nobody who still waits."""
+        self._closed = True
+        self._changed.set()
+        self._hang_up()
+
+    async def _ask(self, request: Any, deadline: float) -> Any:
+        if self._quorum.is_active:
+            return await self._local(request)
+        await asyncio.sleep(0)  # a handler may be stepped outside of any task, where no timeout can be set
+        connection = await self._connect()
+        left = deadline - asyncio.get_running_loop().time()
+        response = API[declared(type(request)).key].response()
+        return await connection.request(request, response, timeout_ms=max(1, int(left * 1000)))
+
+    async def _connect(self) -> Connection:
+        async with self._dialling:
+            endpoint = self._quorum.leader_endpoint
+            if endpoint is None or self._closed:
+                raise BrokerNotAvailable("no controller is known")
+            connection = self._connection
+            if connection is not None and not connection.closed and endpoint == self._endpoint:
+                return connection
+            from kavka.client.connection import connect  # a node that is alone never needs it
+
+            self._hang_up()
+            self._endpoint = endpoint
+            self._connection = await connect(
+                self._dial,
+                *endpoint,
+                client_id=self._client_id,
+                request_timeout_ms=self._timeout_ms,
+                connect_timeout_ms=CONNECT_TIMEOUT_MS,
+            )
+            self._connection.on_close = self._lost
+            if self._closed:
+                self._hang_up()
+                raise BrokerNotAvailable("this node is stopping")
+            return self._connection
+
+    async def _wait(self, seconds: float) -> None:
+        """Until it makes sense to ask again."""
+        await asyncio.sleep(0)
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            pass
+
+    def _lost(self) -> None:
+        if self.on_lost is not None:
+            self.on_lost()
+
+    def _hang_up(self) -> None:
+        if self._connection is not None:
+            self._connection.on_close = None
+            self._connection.close()
+            self._connection = None
+
+    def _leader_changed(self) -> None:
+        """Whoever waits for an answer of the former leader asks the new one."""
+        self._changed.set()
+        if self._quorum.is_active or self._quorum.leader_endpoint != self._endpoint:
+            self._hang_up()
+
+
+def refuses(message: Any, code: int) -> bool:
+    """Whether a response has an error code somewhere, be it of one topic among many."""
+    for field in fields_of(type(message)):
+        value = getattr(message, field.name)
+        if field.name == "error_code" and value == code:
+            return True
+        parts = value if isinstance(value, list) else (value,)
+        if any(isinstance(part, Message) and refuses(part, code) for part in parts):
+            return True
+    return False

@@ -1,0 +1,76 @@
+"""A node's part in the quorum: its own way to the active controller, and the listener that other nodes ask on."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from kavka.broker.channel import ControllerChannel
+from kavka.broker.config import NodeConfig
+from kavka.broker.context import CONTROLLER, Context
+from kavka.broker.dispatch import Dispatcher
+from kavka.broker.forwarding import Forwarding
+from kavka.broker.handlers import HANDLERS
+from kavka.broker.limits import connection_limits, socket_options
+from kavka.client.dial import Dial
+from kavka.model.clock import Clock
+from kavka.net.server import BoundListener, Server
+from kavka.protocol.registry import API
+from kavka.protocol.schema import declared
+from kavka.quorum.controller_loop import ControllerLoop
+
+NO_CONNECTION: Final = -1
+
+
+class ControllerRole:
+    """Serves the controllers' APIs: to this node itself, and to others where there are listeners for it."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        controller: ControllerLoop,
+        listeners: list[BoundListener],
+        tasks: asyncio.TaskGroup,
+        clock: Clock,
+        dial: Dial,
+    ) -> None:
+        self._controller = controller
+        self._clock = clock
+        self._dial = dial
+        self._channels: list[ControllerChannel] = []
+        values = config.values
+        services: list[object] = [controller, controller.quorum, values, Forwarding()]
+        self.dispatcher = Dispatcher(HANDLERS, services, {}, tasks, clock, kind=CONTROLLER)
+        self.server = Server(
+            listeners,
+            self.dispatcher,
+            connection_limits(values),
+            socket_options(values),
+            clock,
+            on_close=self.dispatcher.closed,
+        )
+
+    def channel(self, timeout_ms: int) -> ControllerChannel:
+        """A new way to the active controller, for requests that must not wait for others."""
+        name = f"kavka-node-{self._controller.node_id}"
+        channel = ControllerChannel(self._controller, self._here, self._dial, timeout_ms=timeout_ms, client_id=name)
+        self._channels.append(channel)
+        return channel
+
+    def close(self) -> None:
+        """Ask no controller any more."""
+        for channel in self._channels:
+            channel.close()
+
+    async def _here(self, request: Any) -> Any:
+        """The answer of this node, which is the active controller."""
+        context = Context(
+            api_version=API[declared(type(request)).key].latest_stable_version,
+            client_id=f"kavka-node-{self._controller.node_id}",
+            client_host="127.0.0.1",
+            listener="",
+            connection_id=NO_CONNECTION,
+            now_ms=self._clock.now_ms(),
+            kind=CONTROLLER,
+        )
+        return await self.dispatcher.serve(request, context)

@@ -1,0 +1,279 @@
+"""From a frame to a handler and back to bytes; the only place that makes a response of an error.
+
+Produce and Fetch are served by `hot` handlers that read the frame themselves. The others are async
+functions; each is stepped once right here, and becomes a task only if it really has to wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Iterable, Mapping
+from functools import partial
+from itertools import chain
+from typing import Any, Protocol, get_type_hints
+
+from kavka.broker.context import BROKER, Context, Kind
+from kavka.broker.handlers import latest_version, load, modules
+from kavka.broker.handlers.marks import request_of
+from kavka.kernels.frames import parse_header
+from kavka.model.clock import Clock
+from kavka.model.errors import KafkaError, MalformedMessage, UnknownServerError, UnsupportedVersion, code_of
+from kavka.model.settings import Values
+from kavka.model.types import Piece
+from kavka.net.connection import PENDING, Connection, Reply, Slot
+from kavka.protocol.compiler import decode
+from kavka.protocol.header import encode_response
+from kavka.protocol.registry import API, Api, ApiKey
+from kavka.protocol.schema import build_default, declared, fields_of, replace
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[Any, Context], Coroutine[Any, Any, Any]]
+
+
+class HotHandler(Protocol):
+    """Serves one API straight from the frame."""
+
+    def __call__(
+        self,
+        connection: Connection,
+        buffer: memoryview,
+        pos: int,
+        end: int,
+        version: int,
+        correlation_id: int,
+        client_id: str,
+    ) -> Reply:
+        """Answer now, never, or later through a slot of the connection."""
+
+
+class Dispatcher:
+    """Routes the frames of one kind of listener to the handlers that serve it."""
+
+    def __init__(
+        self,
+        stems: Iterable[str],
+        services: Iterable[object],
+        hot: Mapping[int, HotHandler],
+        tasks: asyncio.TaskGroup,
+        clock: Clock,
+        load: Callable[[str], Callable[..., Any]] = load,
+        kind: Kind = BROKER,
+        wrap: Callable[[int, Handler], Handler] | None = None,
+        late: Iterable[object] = (),
+    ) -> None:
+        """Services that are `late` are not looked at before a handler needs one that is not among the others."""
+        self._services = (*services, self)
+        self._late = late
+        self._hot = dict(hot)
+        self._tasks = tasks
+        self._clock = clock
+        self._load = load
+        self._kind = kind
+        self._wrap = wrap
+        self._modules = modules(kind, stems)
+        self._closing: dict[int, dict[Hashable, Callable[[], None]]] = {}
+        self._handlers: dict[int, Handler] = {}
+        self._waiting: set[asyncio.Task[None]] = set()
+        self.requests: dict[int, int] = dict.fromkeys([*self._modules, *self._hot], 0)
+        values = next((one for one in self._services if isinstance(one, Values)), None)
+        self._versions = {
+            key: (API[key].min_version, latest_version(API[key], values), self._hot.get(key)) for key in self.requests
+        }
+
+    async def bind_all(self) -> None:
+        """Load every handler, one in each turn of the loop, and check that the services it names are there."""
+        for key in self._modules:
+            self._handler(key)
+            await asyncio.sleep(0)
+
+    async def serve(self, request: Any, context: Context) -> Any:
+        """Serve a request of this node itself, or one that came in an envelope; raises KafkaError."""
+        key = declared(type(request)).key
+        if key not in self._modules:
+            raise UnsupportedVersion(f"{API[key].name} is not served here")
+        api = API[key]
+        try:
+            return await self._handler(key)(request, context)
+        except KafkaError as error:
+            if (response := error_response(api.response(), error)) is None:
+                raise
+            return response
+
+    def __call__(self, connection: Connection, buffer: memoryview, start: int, end: int) -> Reply:
+        """Serve one frame; raises MalformedMessage when the connection must be closed."""
+        key, version, correlation_id, client_id, pos = parse_header(buffer, start, end)
+        try:
+            lowest, highest, hot = self._versions[key]
+        except KeyError:
+            raise MalformedMessage(f"no API has key {key} here") from None
+        self.requests[key] += 1
+        if not lowest <= version <= highest:
+            if key == ApiKey.API_VERSIONS:
+                # Answered in the oldest form, which every client can read (KIP-511).
+                return self._unsupported_api_versions(connection, correlation_id, client_id)
+            raise UnsupportedVersion(f"{API[key].name} has no version {version}")
+        if hot is not None:
+            return hot(connection, buffer, pos, end, version, correlation_id, client_id)
+        api = API[key]
+        request = decode(api.request(), buffer[:end], version, pos)
+        context = self._context(connection, version, client_id)
+        return self._step(connection, api, correlation_id, context, self._handler(key)(request, context))
+
+    def _unsupported_api_versions(self, connection: Connection, correlation_id: int, client_id: str) -> list[Piece]:
+        api = API[ApiKey.API_VERSIONS]
+        context = self._context(connection, 0, client_id)
+        request = api.request()(client_software_name="", client_software_version="")
+        answer = self._step(connection, api, correlation_id, context, self._handler(api.key)(request, context), True)
+        assert isinstance(answer, list)
+        return answer
+
+    def _context(self, connection: Connection, version: int, client_id: str) -> Context:
+        return Context(
+            api_version=version,
+            client_id=client_id,
+            client_host=connection.peer_host,
+            listener=connection.listener,
+            connection_id=connection.id,
+            now_ms=self._clock.now_ms(),
+            kind=self._kind,
+            on_close=partial(self._on_close, connection),
+        )
+
+    # -- connections that close -----------------------------------------------------------
+
+    def _on_close(self, connection: Connection, key: Hashable, callback: Callable[[], None]) -> None:
+        if connection.closed:
+            callback()
+        else:
+            self._closing.setdefault(connection.id, {})[key] = callback
+
+    def closed(self, connection: Connection) -> None:
+        """Tell those who asked that a connection has closed."""
+        for callback in self._closing.pop(connection.id, {}).values():
+            callback()
+
+    # -- running a handler ----------------------------------------------------------------
+
+    def _step(
+        self,
+        connection: Connection,
+        api: Api,
+        correlation_id: int,
+        context: Context,
+        work: Coroutine[Any, Any, Any],
+        unsupported: bool = False,
+    ) -> Reply:
+        try:
+            try:
+                waits_for = work.send(None)
+            except StopIteration as stop:
+                response = stop.value
+                if unsupported:
+                    # Only the versions of ApiVersions itself: the client asks again with one of them.
+                    keys = [row for row in response.api_keys if row.api_key == api.key]
+                    response = replace(response, error_code=UnsupportedVersion.code, api_keys=keys)
+                return encode_response(api.key, context.api_version, correlation_id, response)
+        except Exception as error:
+            return self._error(api, context.api_version, correlation_id, error)
+        slot = connection.open_slot(exclusive=True)
+        finishing = self._finish(slot, api, correlation_id, context.api_version, Resumed(work, waits_for))
+        task = self._tasks.create_task(finishing)
+        self._waiting.add(task)
+        task.add_done_callback(self._waiting.discard)
+        return PENDING
+
+    def give_up(self) -> None:
+        """Answer nobody who still waits: the node stops."""
+        for task in list(self._waiting):
+            task.cancel()
+
+    async def _finish(self, slot: Slot, api: Api, correlation_id: int, version: int, work: Awaitable[Any]) -> None:
+        try:
+            try:
+                pieces = encode_response(api.key, version, correlation_id, await work)
+            except Exception as error:
+                pieces = self._error(api, version, correlation_id, error)
+            slot.answer(pieces)
+        except KafkaError:
+            slot.abort()
+        except Exception:
+            # Nothing of one request may reach the group of tasks, which would end the node.
+            log.exception("%s failed, and so did its answer", api.name)
+            slot.abort()
+
+    def _error(self, api: Api, version: int, correlation_id: int, error: Exception) -> list[Piece]:
+        """A whole-request error as that API's response; raises where the response has no place for one."""
+        if not isinstance(error, KafkaError):
+            log.error("%s failed", api.name, exc_info=error)
+        response = error_response(api.response(), error)
+        if response is None:
+            raise UnknownServerError(f"{api.name} failed: {error}") from error
+        return encode_response(api.key, version, correlation_id, response)
+
+    # -- binding ----------------------------------------------------------------------------
+
+    def _handler(self, key: int) -> Handler:
+        handler = self._handlers.get(key)
+        if handler is None:
+            handler = bind(self._load(self._modules[key]), self._services, self._late)
+            if self._wrap is not None:
+                handler = self._wrap(key, handler)
+            self._handlers[key] = handler
+        return handler
+
+
+class Resumed:
+    """The rest of a coroutine that was stepped once and then had to wait."""
+
+    __slots__ = ("_first", "_work")
+
+    def __init__(self, work: Coroutine[Any, Any, Any], first: Any) -> None:
+        self._work = work
+        self._first = first
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        work, waits_for = self._work, self._first
+        try:
+            while True:
+                try:
+                    sent = yield waits_for
+                except BaseException as error:
+                    waits_for = work.throw(error)
+                else:
+                    waits_for = work.send(sent)
+        except StopIteration as stop:
+            return stop.value
+
+
+def bind(
+    function: Callable[..., Coroutine[Any, Any, Any]], services: Iterable[object], late: Iterable[object] = ()
+) -> Handler:
+    """Give a handler the services that its signature names by type; TypeError if one is missing."""
+    request_of(function)  # refuses a function that is not marked as a handler
+    hints = get_type_hints(function)
+    chosen: dict[str, object] = {}
+    for name in list(inspect.signature(function).parameters)[2:]:
+        wanted = hints[name]
+        service = next((service for service in chain(services, late) if isinstance(service, wanted)), None)
+        if service is None:
+            raise TypeError(f"handler {function.__name__} needs {wanted.__name__}, which this node does not have")
+        chosen[name] = service
+
+    def bound(request: Any, context: Context) -> Coroutine[Any, Any, Any]:
+        return function(request, context, **chosen)
+
+    return bound
+
+
+def error_response(response: type, error: Exception) -> Any | None:
+    """A response that says only the error, or None where the API has no top-level error code."""
+    names = {field.name for field in fields_of(response)}
+    if "error_code" not in names:
+        return None
+    changes: dict[str, object] = {"error_code": code_of(error)}
+    if "error_message" in names and isinstance(error, KafkaError):
+        changes["error_message"] = str(error)
+    return replace(build_default(response), **changes)

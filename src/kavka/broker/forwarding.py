@@ -1,0 +1,150 @@
+"""Requests that only the active controller can serve: a broker sends them on in an envelope (KIP-590)."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+from kavka.broker.channel import ActiveController, ControllerChannel, refuses
+from kavka.broker.context import BROKER, Context
+from kavka.model.errors import (
+    InvalidRequest,
+    KafkaError,
+    NotController,
+    PrincipalDeserializationFailure,
+    RequestTimedOut,
+    UnknownServerError,
+    UnsupportedVersion,
+)
+from kavka.protocol.compiler import decode, encode
+from kavka.protocol.header import encode_request, parse_response
+from kavka.protocol.registry import API, ApiKey
+from kavka.protocol.schema import declared
+
+if TYPE_CHECKING:
+    from kavka.protocol.schemas.envelope import EnvelopeResponse
+
+Handler = Callable[[Any, Context], Coroutine[Any, Any, Any]]
+
+SENT_ON: Final = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
+    }
+)
+"""The APIs that a broker sends on just as they came."""
+FORWARDABLE: Final = SENT_ON | {ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS}
+"""What may be in an envelope: settings as well, of which a broker first checks what only it knows."""
+
+PRINCIPAL_VERSION: Final = 0
+
+
+class Forwarding:
+    """Sends clients' requests on to the active controller; on a node that is always it, nothing is sent."""
+
+    def __init__(self, quorum: ActiveController | None = None, channel: ControllerChannel | None = None) -> None:
+        self._quorum = quorum
+        self._channel = channel
+
+    def elsewhere(self, ctx: Context) -> bool:
+        """Whether a request that came to a broker has to be served by another node."""
+        return ctx.kind == BROKER and self._quorum is not None and not self._quorum.is_active
+
+    def wrap(self, key: int, handler: Handler) -> Handler:
+        """The handler of an API, for a broker's listener: where need be it asks the controller instead."""
+        if self._channel is None or key not in SENT_ON:
+            return handler
+
+        async def forwarded(request: Any, ctx: Context) -> Any:
+            if not self.elsewhere(ctx):
+                try:
+                    answer = await handler(request, ctx)
+                    if not refuses(answer, NotController.code):
+                        return answer
+                except NotController:
+                    pass  # it does not lead any more: ask who does
+            try:
+                return await self.send(request, ctx)
+            except RequestTimedOut:
+                # the handler knows where in its response an error belongs, and that this node is no controller
+                return await handler(request, ctx)
+
+        return forwarded
+
+    async def send(self, request: Any, ctx: Context) -> Any:
+        """What the controller answers to a client's request; raises KafkaError."""
+        if self._channel is None:
+            raise NotController("this node knows no other controller")
+        from kavka.protocol.schemas.envelope import EnvelopeRequest
+
+        api = API[declared(type(request)).key]
+        sealed = EnvelopeRequest(
+            request_data=encode_request(ctx.api_version, 0, ctx.client_id, request)[4:],
+            request_principal=pack_principal(ctx.principal),
+            client_host_address=pack_host(ctx.client_host),
+        )
+        answer: EnvelopeResponse = await self._channel.call(sealed)
+        if answer.error_code == UnsupportedVersion.code:
+            raise UnsupportedVersion(f"the controller knows no {api.name} of version {ctx.api_version}")
+        if answer.error_code or answer.response_data is None:
+            # the fault is the cluster's, not the client's
+            raise UnknownServerError(f"the controller refused an envelope with error {answer.error_code}")
+        return parse_response(api, ctx.api_version, answer.response_data)[1]
+
+
+def pack_principal(principal: str) -> bytes:
+    """A principal in the form of Kafka's default principals."""
+    from kavka.protocol.schemas.default_principal_data import DefaultPrincipalData
+
+    kind, _, name = principal.partition(":")
+    data = DefaultPrincipalData(type=kind, name=name, token_authenticated=False)
+    return PRINCIPAL_VERSION.to_bytes(2, "big") + encode(data, PRINCIPAL_VERSION)
+
+
+def unpack_principal(data: bytes | None) -> str:
+    """The principal in an envelope; raises PrincipalDeserializationFailure."""
+    from kavka.protocol.schemas.default_principal_data import DefaultPrincipalData
+
+    version = int.from_bytes((data or b"")[:2], "big", signed=True)
+    if data is None or len(data) < 2 or version != PRINCIPAL_VERSION:
+        raise PrincipalDeserializationFailure("the principal in the envelope has no known form")
+    try:
+        found = decode(DefaultPrincipalData, data, version, 2)
+    except KafkaError as error:
+        raise PrincipalDeserializationFailure(f"the principal in the envelope cannot be read: {error}") from None
+    return f"{found.type}:{found.name}"
+
+
+def pack_host(host: str) -> bytes:
+    """An address in bytes; that of nobody where it is none."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            return socket.inet_pton(family, host.partition("%")[0])
+        except OSError:
+            continue
+    return bytes(4)
+
+
+def unpack_host(data: bytes) -> str:
+    """The address of a client in an envelope; raises InvalidRequest."""
+    families = {4: socket.AF_INET, 16: socket.AF_INET6}
+    if len(data) not in families:
+        raise InvalidRequest(f"an address has 4 or 16 bytes, not {len(data)}")
+    return socket.inet_ntop(families[len(data)], data)

@@ -1,0 +1,104 @@
+"""AddPartitionsToTxn: v0-5.
+
+Behaviour:  up to v3 a client adds partitions to its transaction; from v4 on brokers ask for several transactions, and
+            may only want to know whether the partitions are part of them. All partitions of a transaction are added, or
+            none.
+Errors:     one per partition: 3 unknown, 29 a client's internal topic, 55 for those beside such a one; for all of them
+            14, 15, 16, 42, 48, 49, 51, 90 (before v2: 47), 120 for a partition that is not part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kavka.broker.context import Context
+from kavka.broker.handlers.marks import handler
+from kavka.coordinator.txn.requests import ProducerIdAndEpoch
+from kavka.metadata.image import MetadataImage
+from kavka.metadata.names import is_internal
+from kavka.model.errors import (
+    InvalidProducerEpoch,
+    KafkaError,
+    OperationNotAttempted,
+    ProducerFenced,
+    TopicAuthorizationFailed,
+    UnknownTopicOrPartition,
+)
+from kavka.model.types import TopicPartition
+from kavka.protocol.schemas.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from kavka.quorum.controller_loop import ControllerLoop
+from kavka.runtime.transactions import Transactions
+
+BROKERS_SINCE = 4
+KNOWS_FENCED_SINCE = 2
+
+
+@handler(AddPartitionsToTxnRequest)
+async def add_partitions_to_txn(
+    request: AddPartitionsToTxnRequest, ctx: Context, transactions: Transactions, controller: ControllerLoop
+) -> AddPartitionsToTxnResponse:
+    """Make partitions part of transactions, or look whether they are."""
+    if ctx.api_version < BROKERS_SINCE:
+        asked = AddPartitionsToTxnTransaction(
+            transactional_id=request.v3_and_below_transactional_id,
+            producer_id=request.v3_and_below_producer_id,
+            producer_epoch=request.v3_and_below_producer_epoch,
+            topics=request.v3_and_below_topics,
+        )
+        rows = await answer(asked, ctx.api_version, transactions, controller.image)
+        return AddPartitionsToTxnResponse(throttle_time_ms=0, results_by_topic_v3_and_below=rows)
+    return AddPartitionsToTxnResponse(
+        throttle_time_ms=0,
+        results_by_transaction=[
+            AddPartitionsToTxnResult(
+                transactional_id=one.transactional_id,
+                topic_results=await answer(one, ctx.api_version, transactions, controller.image),
+            )
+            for one in request.transactions
+        ],
+    )
+
+
+async def answer(
+    asked: AddPartitionsToTxnTransaction, version: int, transactions: Transactions, image: MetadataImage
+) -> list[AddPartitionsToTxnTopicResult]:
+    """The rows of one transaction."""
+    partitions = [TopicPartition(topic.name, index) for topic in asked.topics for index in topic.partitions]
+    refused = {one: code for one in partitions if (code := missing(one, image, from_client=version < BROKERS_SINCE))}
+    if refused:
+        return rows_of({one: refused.get(one, OperationNotAttempted.code) for one in partitions})
+    producer = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch)
+    try:
+        if asked.verify_only:
+            return rows_of(await transactions.verify_partitions(asked.transactional_id, producer, partitions))
+        client_version = 2 if version >= BROKERS_SINCE else 0
+        await transactions.add_partitions(asked.transactional_id, producer, partitions, client_version)
+        code = 0
+    except KafkaError as error:
+        old = isinstance(error, ProducerFenced) and version < KNOWS_FENCED_SINCE
+        code = InvalidProducerEpoch.code if old else error.code
+    return rows_of(dict.fromkeys(partitions, code))
+
+
+def missing(partition: TopicPartition, image: MetadataImage, *, from_client: bool) -> int:
+    """The error code of a partition that cannot be added; clients do not write to internal topics."""
+    if from_client and is_internal(partition.topic):
+        return TopicAuthorizationFailed.code
+    topic = image.topics.by_name.get(partition.topic)
+    return 0 if topic is not None and partition.partition in topic.partitions else UnknownTopicOrPartition.code
+
+
+def rows_of(codes: Mapping[TopicPartition, int]) -> list[AddPartitionsToTxnTopicResult]:
+    """Error codes as a response lists them."""
+    topics: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
+    for (topic, index), code in codes.items():
+        row = AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
+        topics.setdefault(topic, []).append(row)
+    return [AddPartitionsToTxnTopicResult(name=name, results_by_partition=rows) for name, rows in topics.items()]

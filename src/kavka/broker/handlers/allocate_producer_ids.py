@@ -1,0 +1,25 @@
+"""AllocateProducerIds: v0.
+
+Behaviour:  a broker gets a block of producer ids that nobody else has.
+Errors:     STALE_BROKER_EPOCH for another life of the broker, or one that is not registered.
+"""
+
+from __future__ import annotations
+
+from kavka.broker.context import Context
+from kavka.broker.handlers.marks import handler
+from kavka.protocol.schemas.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from kavka.quorum.controller_loop import ControllerLoop
+
+
+@handler(AllocateProducerIdsRequest)
+async def allocate_producer_ids(
+    request: AllocateProducerIdsRequest, ctx: Context, controller: ControllerLoop
+) -> AllocateProducerIdsResponse:
+    """Give a broker a block of producer ids."""
+    block = await controller.submit(
+        lambda machine, _: machine.allocate_producer_ids(request.broker_id, request.broker_epoch)
+    )
+    return AllocateProducerIdsResponse(
+        throttle_time_ms=0, error_code=0, producer_id_start=block.first, producer_id_len=block.size
+    )

@@ -1,0 +1,55 @@
+"""AlterConfigs: v0-2.
+
+Behaviour:  replaces all that is set for a resource; IncrementalAlterConfigs is the kinder way.
+Errors:     one per resource: 42 for a malformed change (also of a broker's settings), 40 for a value that is not
+            allowed, 3 for an unknown topic.
+"""
+
+from __future__ import annotations
+
+from kavka.broker.config_changes import ConfigChecks, change_configs
+from kavka.broker.context import BROKER, Context
+from kavka.broker.forwarding import Forwarding
+from kavka.broker.handlers.marks import handler
+from kavka.metadata.image import ConfigResource
+from kavka.model.settings import Values
+from kavka.protocol.schemas.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+from kavka.quorum.controller_loop import ControllerLoop
+
+
+@handler(AlterConfigsRequest)
+async def alter_configs(
+    request: AlterConfigsRequest,
+    ctx: Context,
+    controller: ControllerLoop,
+    values: Values,
+    forwarding: Forwarding,
+) -> AlterConfigsResponse:
+    """Replace the configuration of resources."""
+    asked = controller.node_id if ctx.kind == BROKER else None
+    checks = ConfigChecks(asked, values, controller.image.configs)
+    outcomes = await change_configs(
+        request,
+        ctx,
+        checks.replacement,
+        lambda wanted: controller.submit(
+            lambda machine, _: machine.alter_configs(wanted, validate_only=request.validate_only)
+        ),
+        forwarding,
+    )
+    rows = []
+    for one in request.resources:
+        error = outcomes[ConfigResource(one.resource_type, one.resource_name)]
+        rows.append(
+            AlterConfigsResourceResponse(
+                error_code=0 if error is None else error.code,
+                error_message=None if error is None else str(error),
+                resource_type=one.resource_type,
+                resource_name=one.resource_name,
+            )
+        )
+    return AlterConfigsResponse(throttle_time_ms=0, responses=rows)

@@ -1,0 +1,57 @@
+"""AlterPartitionReassignments: v0-1.
+
+Behaviour:  starts moving partitions to other brokers, or (replicas null) ends a move; answers when that is committed,
+            not when the replicas have moved. From v1 a client can say that the number of replicas must stay.
+Errors:     one per partition: 3 unknown, 39 no possible assignment, 38 another number of replicas, 85 nothing to end.
+"""
+
+from __future__ import annotations
+
+from kavka.broker.context import Context
+from kavka.broker.handlers.marks import handler
+from kavka.controller.reassignment import Reassign
+from kavka.model.errors import KafkaError
+from kavka.protocol.schemas.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from kavka.quorum.controller_loop import ControllerLoop
+
+
+@handler(AlterPartitionReassignmentsRequest)
+async def alter_partition_reassignments(
+    request: AlterPartitionReassignmentsRequest, ctx: Context, controller: ControllerLoop
+) -> AlterPartitionReassignmentsResponse:
+    """Move partitions."""
+    allowed = request.allow_replication_factor_change
+    wanted = [
+        Reassign(topic.name, one.partition_index, None if one.replicas is None else tuple(one.replicas))
+        for topic in request.topics
+        for one in topic.partitions
+    ]
+    decided = await controller.submit(
+        lambda machine, _: machine.alter_reassignments(wanted, allow_replication_change=allowed)
+    )
+    outcomes = iter(decided)
+    responses = [
+        ReassignableTopicResponse(
+            name=topic.name, partitions=[result(one.partition_index, next(outcomes)) for one in topic.partitions]
+        )
+        for topic in request.topics
+    ]
+    return AlterPartitionReassignmentsResponse(
+        throttle_time_ms=0,
+        allow_replication_factor_change=allowed,
+        error_code=0,
+        error_message=None,
+        responses=responses,
+    )
+
+
+def result(index: int, error: KafkaError | None) -> ReassignablePartitionResponse:
+    """A partition's row."""
+    if error is None:
+        return ReassignablePartitionResponse(partition_index=index, error_code=0, error_message=None)
+    return ReassignablePartitionResponse(partition_index=index, error_code=error.code, error_message=str(error))

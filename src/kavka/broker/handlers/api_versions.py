@@ -1,0 +1,70 @@
+"""ApiVersions: v0-4.
+
+Behaviour:  what this listener serves, and the cluster's features; needs no authentication.
+            A version this node does not know is answered at v0 with UNSUPPORTED_VERSION (the dispatcher does that).
+Errors:     a client name or version that breaks KIP-511's pattern is INVALID_REQUEST with an empty list.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kavka.broker.context import BROKER, Context, Kind
+from kavka.broker.handlers import HANDLERS, HOT, IMPLEMENTED_FEATURES, latest_version, modules
+from kavka.broker.handlers.marks import handler
+from kavka.metadata.features import KRAFT_VERSION, SUPPORTED, advertised
+from kavka.model.errors import InvalidRequest
+from kavka.model.settings import Values
+from kavka.protocol.registry import API, ApiKey
+from kavka.protocol.schemas.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from kavka.quorum.controller_loop import ControllerLoop
+
+SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.\-]*[a-zA-Z0-9])?")
+
+
+def served(kind: Kind = BROKER, values: Values | None = None) -> list[ApiVersion]:
+    """The APIs of one kind of listener with their versions."""
+    keys = modules(kind, (*HANDLERS, *HOT) if kind == BROKER else HANDLERS)
+    return [
+        ApiVersion(
+            api_key=api.key,
+            # KAFKA-18659: librdkafka decides by Produce v0 whether it may compress, so Kafka still lists it.
+            min_version=0 if api.key == ApiKey.PRODUCE else api.min_version,
+            max_version=latest_version(api, values),
+        )
+        for api in API.values()
+        if api.key in keys
+    ]
+
+
+@handler(ApiVersionsRequest)
+async def api_versions(
+    request: ApiVersionsRequest, ctx: Context, controller: ControllerLoop, values: Values
+) -> ApiVersionsResponse:
+    """Say what this node can do."""
+    names = (request.client_software_name, request.client_software_version)
+    if ctx.api_version >= 3 and not all(SOFTWARE.fullmatch(name) for name in names):
+        return ApiVersionsResponse(error_code=InvalidRequest.code, api_keys=[])
+    image = controller.image
+    finalized = advertised({**image.features.levels, KRAFT_VERSION: controller.kraft_version}, IMPLEMENTED_FEATURES)
+    return ApiVersionsResponse(
+        error_code=0,
+        api_keys=served(ctx.kind, values),
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            for name, (low, high) in SUPPORTED.items()
+            # KAFKA-17492: clients that speak v3 cannot read a feature whose lowest level is 0.
+            if low > 0 or ctx.api_version >= 4
+        ],
+        finalized_features_epoch=image.offset,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in finalized.items()
+        ],
+    )

@@ -1,0 +1,28 @@
+"""ConsumerGroupHeartbeat: v0-1.
+
+Behaviour:  answers once the group's records are committed, not when they are written. A member hears what it shall
+            have until it says that it has it, lest an answer was lost.
+Errors:     35 while group.version is off; else what the group says: 25, 42, 69, 81, 82, 110, 111, 112, 128.
+"""
+
+from __future__ import annotations
+
+from kavka.broker.context import Context
+from kavka.broker.coordination import client_of, require_consumer_groups
+from kavka.broker.handlers.marks import handler
+from kavka.model.settings import Values
+from kavka.protocol.schemas.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kavka.quorum.controller_loop import ControllerLoop
+from kavka.runtime.groups import Groups
+
+
+@handler(ConsumerGroupHeartbeatRequest)
+async def consumer_group_heartbeat(
+    request: ConsumerGroupHeartbeatRequest, ctx: Context, groups: Groups, controller: ControllerLoop, values: Values
+) -> ConsumerGroupHeartbeatResponse:
+    """Join, stay in or leave a consumer group."""
+    require_consumer_groups(controller.image, values)
+    return await groups.consumer_group_heartbeat(request, client_of(ctx))

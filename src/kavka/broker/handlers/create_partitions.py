@@ -1,0 +1,58 @@
+"""CreatePartitions: v0-3.
+
+Behaviour:  the count is how many partitions the topic shall have in all; answers when they are committed.
+Errors:     one per topic; a topic named twice is INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kavka.broker.context import Context
+from kavka.broker.handlers.marks import handler
+from kavka.controller.topics import NewPartitions
+from kavka.model.errors import InvalidRequest, KafkaError
+from kavka.protocol.schemas.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+from kavka.quorum.controller_loop import ControllerLoop
+
+
+@handler(CreatePartitionsRequest)
+async def create_partitions(
+    request: CreatePartitionsRequest, ctx: Context, controller: ControllerLoop
+) -> CreatePartitionsResponse:
+    """Give topics more partitions."""
+    times = Counter(topic.name for topic in request.topics)
+    outcomes: dict[str, KafkaError | None] = {
+        name: InvalidRequest(f"topic {name} is in the request {count} times")
+        for name, count in times.items()
+        if count > 1
+    }
+    chosen = [
+        NewPartitions(
+            topic.name,
+            topic.count,
+            None if topic.assignments is None else [one.broker_ids for one in topic.assignments],
+        )
+        for topic in request.topics
+        if topic.name not in outcomes
+    ]
+    if chosen:
+        try:
+            decided = await controller.submit(
+                lambda machine, _: machine.create_partitions(chosen, validate_only=request.validate_only)
+            )
+            outcomes.update(decided)
+        except KafkaError as error:
+            outcomes |= {topic.name: error for topic in chosen}
+    return CreatePartitionsResponse(throttle_time_ms=0, results=[result(name, outcomes[name]) for name in times])
+
+
+def result(name: str, error: KafkaError | None) -> CreatePartitionsTopicResult:
+    """A topic's row."""
+    if error is None:
+        return CreatePartitionsTopicResult(name=name, error_code=0, error_message=None)
+    return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=str(error))

@@ -1,0 +1,102 @@
+"""CreateTopics: v2-7.
+
+Behaviour:  answers when the topics are committed and known here; each topic stands or falls by itself.
+            From v5 the answer has the settings the topic got, from v7 its id.
+Errors:     one per topic; a name given twice is INVALID_REQUEST, and so is __cluster_metadata.
+            What refuses the whole request (too many partitions, a failing disk) is said of each topic.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from kavka.broker.context import Context
+from kavka.broker.handlers.marks import handler
+from kavka.controller.topics import CreatedTopic, NewTopic
+from kavka.metadata.names import CLUSTER_METADATA
+from kavka.model.errors import InvalidRequest, KafkaError
+from kavka.model.settings import Values, with_dynamic
+from kavka.model.settings.describe import describe_topic
+from kavka.protocol.schemas.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from kavka.quorum.controller_loop import ControllerLoop
+
+
+@handler(CreateTopicsRequest)
+async def create_topics(
+    request: CreateTopicsRequest, ctx: Context, controller: ControllerLoop, values: Values
+) -> CreateTopicsResponse:
+    """Create topics."""
+    times = Counter(topic.name for topic in request.topics)
+    wanted = {topic.name: topic for topic in request.topics}
+    outcomes: dict[str, CreatedTopic | KafkaError] = {}
+    for name in wanted:
+        if times[name] > 1:
+            outcomes[name] = InvalidRequest(f"topic {name} is in the request {times[name]} times")
+        elif name == CLUSTER_METADATA:
+            outcomes[name] = InvalidRequest(f"{CLUSTER_METADATA} is the quorum's own")
+    chosen = [new_topic(topic) for name, topic in wanted.items() if name not in outcomes]
+    if chosen:
+        try:
+            decided = await controller.submit(
+                lambda machine, _: machine.create_topics(chosen, validate_only=request.validate_only)
+            )
+            outcomes.update(decided)
+        except KafkaError as error:
+            outcomes |= {topic.name: error for topic in chosen}
+    configs = controller.image.configs
+    broker = with_dynamic(values, configs.of_broker(controller.node_id), configs.of_all_brokers)
+    plain = config_rows({}, broker)  # most topics set nothing of their own, and all of those look alike
+    rows = []
+    for name, topic in wanted.items():
+        given = {config.name: config.value for config in topic.configs if config.value is not None}
+        outcome = outcomes[name]
+        configs_of = config_rows(given, broker) if given and not isinstance(outcome, KafkaError) else plain
+        rows.append(row(name, outcome, configs_of))
+    return CreateTopicsResponse(throttle_time_ms=0, topics=rows)
+
+
+def new_topic(topic: CreatableTopic) -> NewTopic:
+    """What the controller is asked for."""
+    return NewTopic(
+        name=topic.name,
+        partitions=topic.num_partitions,
+        replication=topic.replication_factor,
+        assignments=[(one.partition_index, one.broker_ids) for one in topic.assignments],
+        configs={config.name: config.value for config in topic.configs},
+    )
+
+
+def row(name: str, outcome: CreatedTopic | KafkaError, configs: list[CreatableTopicConfigs]) -> CreatableTopicResult:
+    """What became of a topic."""
+    if isinstance(outcome, KafkaError):
+        return CreatableTopicResult(name=name, error_code=outcome.code, error_message=str(outcome))
+    return CreatableTopicResult(
+        name=name,
+        topic_id=outcome.id,
+        error_code=0,
+        error_message=None,
+        num_partitions=outcome.partitions,
+        replication_factor=outcome.replication,
+        configs=configs,
+    )
+
+
+def config_rows(given: Mapping[str, str], broker: Values) -> list[CreatableTopicConfigs]:
+    """The settings of a topic that has these of its own."""
+    return [
+        CreatableTopicConfigs(
+            name=entry.name,
+            value=entry.value,
+            read_only=False,
+            config_source=entry.source.value,
+            is_sensitive=entry.sensitive,
+        )
+        for entry in describe_topic(given, broker)
+    ]

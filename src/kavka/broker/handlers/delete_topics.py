@@ -1,0 +1,103 @@
+"""DeleteTopics: v1-6.
+
+Behaviour:  by name, or from v6 by name or id; answers when the deletions are committed.
+Errors:     one per topic: 3 unknown name, 100 unknown id, 42 named twice, or named both by name and by id.
+            With delete.topic.enable=false every topic is TOPIC_DELETION_DISABLED (INVALID_REQUEST before v3).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kavka.broker.context import Context
+from kavka.broker.handlers.marks import handler
+from kavka.metadata.image import TopicsImage
+from kavka.model.errors import (
+    InvalidRequest,
+    KafkaError,
+    TopicDeletionDisabled,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from kavka.model.settings import DELETE_TOPIC_ENABLE, Values
+from kavka.model.types import Uuid
+from kavka.protocol.schemas.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from kavka.quorum.controller_loop import ControllerLoop
+
+
+@handler(DeleteTopicsRequest)
+async def delete_topics(
+    request: DeleteTopicsRequest, ctx: Context, controller: ControllerLoop, values: Values
+) -> DeleteTopicsResponse:
+    """Delete topics."""
+    named = [DeleteTopicState(name=name, topic_id=Uuid.ZERO) for name in request.topic_names]
+    asked = [*named, *request.topics]
+    if not values[DELETE_TOPIC_ENABLE]:
+        refused = TopicDeletionDisabled() if ctx.api_version >= 3 else InvalidRequest("topics are not deleted here")
+        return DeleteTopicsResponse(throttle_time_ms=0, responses=[result(one, refused) for one in asked])
+    rows, chosen = sorted_out(asked, controller.image.topics)
+    if chosen:
+        outcomes: dict[Uuid, KafkaError | None]
+        try:
+            outcomes = await controller.submit(lambda machine, _: machine.delete_topics(list(chosen)))
+        except KafkaError as error:
+            outcomes = dict.fromkeys(chosen, error)
+        rows += [result(DeleteTopicState(name=name, topic_id=id_), outcomes[id_]) for id_, name in chosen.items()]
+    return DeleteTopicsResponse(throttle_time_ms=0, responses=rows)
+
+
+def sorted_out(
+    asked: list[DeleteTopicState], topics: TopicsImage
+) -> tuple[list[DeletableTopicResult], dict[Uuid, str]]:
+    """The rows of what cannot be deleted, and the names by id of what can."""
+    rows: list[DeletableTopicResult] = []
+    chosen: dict[Uuid, str] = {}
+    twice: set[Uuid] = set()
+    times = Counter((one.name, one.topic_id) for one in asked)
+    # Ids come first, so that a name that means the same topic is the one that is refused.
+    for key in sorted(times, key=lambda key: key[0] is not None):
+        state = DeleteTopicState(name=key[0], topic_id=key[1])
+        try:
+            id_, name = resolve(state, times[key], topics)
+        except KafkaError as error:
+            rows.append(result(state, error))
+            continue
+        if id_ in chosen or id_ in twice:
+            chosen.pop(id_, None)
+            twice.add(id_)
+            both = InvalidRequest(f"topic {name} is named both by name and by id")
+            rows.append(result(DeleteTopicState(name=name, topic_id=id_), both))
+        else:
+            chosen[id_] = name
+    return rows, chosen
+
+
+def resolve(one: DeleteTopicState, times: int, topics: TopicsImage) -> tuple[Uuid, str]:
+    """The id and name of a topic that may be deleted."""
+    if one.name is not None and one.topic_id != Uuid.ZERO:
+        raise InvalidRequest("a topic is named either by name or by id")
+    if one.name is None and one.topic_id == Uuid.ZERO:
+        raise InvalidRequest("a topic is named neither by name nor by id")
+    if times > 1:
+        raise InvalidRequest("a topic is named more than once")
+    topic = topics.by_id.get(one.topic_id) if one.name is None else topics.by_name.get(one.name)
+    if topic is None:
+        if one.name is None:
+            raise UnknownTopicId(f"there is no topic with id {one.topic_id}")
+        raise UnknownTopicOrPartition(f"there is no topic {one.name}")
+    return topic.id, topic.name
+
+
+def result(one: DeleteTopicState, error: KafkaError | None) -> DeletableTopicResult:
+    """A topic's row."""
+    return DeletableTopicResult(
+        name=one.name,
+        topic_id=one.topic_id,
+        error_code=0 if error is None else error.code,
+        error_message=None if error is None else str(error),
+    )

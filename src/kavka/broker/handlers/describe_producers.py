@@ -1,0 +1,64 @@
+"""DescribeProducers: v0.
+
+Behaviour:  the producers a partition's leader remembers, with their sequence and ongoing transaction.
+Errors:     one per partition; an invalid name is INVALID_TOPIC_EXCEPTION.
+"""
+
+from __future__ import annotations
+
+from kavka.broker.context import Context
+from kavka.broker.handlers.marks import handler
+from kavka.metadata.names import validate_topic_name
+from kavka.model.errors import KafkaError
+from kavka.protocol.schemas.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from kavka.replica.manager import ReplicaManager
+
+
+@handler(DescribeProducersRequest)
+async def describe_producers(
+    request: DescribeProducersRequest, ctx: Context, replicas: ReplicaManager
+) -> DescribeProducersResponse:
+    """List the active producers of partitions."""
+    return DescribeProducersResponse(
+        throttle_time_ms=0,
+        topics=[
+            TopicResponse(
+                name=topic.name,
+                partitions=[describe(topic.name, index, replicas) for index in topic.partition_indexes],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def describe(topic: str, index: int, replicas: ReplicaManager) -> PartitionResponse:
+    """One partition's row."""
+    try:
+        validate_topic_name(topic)
+        partition = replicas.find(topic, index)
+        partition.require_leader()
+    except KafkaError as error:
+        return PartitionResponse(
+            partition_index=index, error_code=error.code, error_message=str(error), active_producers=[]
+        )
+    return PartitionResponse(
+        partition_index=index,
+        error_code=0,
+        active_producers=[
+            ProducerState(
+                producer_id=state.producer_id,
+                producer_epoch=state.producer_epoch,
+                last_sequence=state.last_sequence,
+                last_timestamp=state.last_timestamp,
+                coordinator_epoch=state.coordinator_epoch,
+                current_txn_start_offset=state.txn_first_offset,
+            )
+            for state in partition.log.producers
+        ],
+    )

@@ -1,0 +1,104 @@
+"""DescribeQuorum: v0-2.
+
+Behaviour:  who leads the metadata quorum, how far each replica is, and from v2 where the voters are.
+Errors:     per partition: anything but partition 0 of __cluster_metadata is UNKNOWN_TOPIC_OR_PARTITION; only the leader
+            can tell, others are NOT_LEADER_OR_FOLLOWER.
+"""
+
+from __future__ import annotations
+
+from kavka.broker.context import Context
+from kavka.broker.handlers.marks import handler
+from kavka.metadata.names import CLUSTER_METADATA
+from kavka.model.errors import KafkaError, NotLeaderOrFollower, UnknownTopicOrPartition
+from kavka.model.types import Uuid
+from kavka.protocol.schemas.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    Listener,
+    Node,
+    ReplicaState,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
+from kavka.quorum.controller_loop import ControllerLoop
+from kavka.quorum.status import QuorumStatus, ReplicaStatus
+
+
+@handler(DescribeQuorumRequest)
+async def describe_quorum(
+    request: DescribeQuorumRequest, ctx: Context, controller: ControllerLoop
+) -> DescribeQuorumResponse:
+    """Describe the metadata quorum."""
+    asked = [(topic.topic_name, one.partition_index) for topic in request.topics for one in topic.partitions]
+    if asked != [(CLUSTER_METADATA, 0)]:
+        why = UnknownTopicOrPartition(f"the quorum is about partition 0 of {CLUSTER_METADATA}")
+        topics = [
+            ResponseTopicData(
+                topic_name=topic.topic_name, partitions=[refused(one.partition_index, why) for one in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+        return DescribeQuorumResponse(error_code=0, error_message="", topics=topics)
+    status = controller.status()
+    if status.leader_id != controller.node_id:
+        partitions = [refused(0, NotLeaderOrFollower(f"node {controller.node_id} does not lead the quorum"))]
+        topics = [ResponseTopicData(topic_name=CLUSTER_METADATA, partitions=partitions)]
+        return DescribeQuorumResponse(error_code=0, error_message="", topics=topics)
+    partition = described(status, ctx.api_version)
+    return DescribeQuorumResponse(
+        error_code=0,
+        error_message="",
+        topics=[ResponseTopicData(topic_name=CLUSTER_METADATA, partitions=[partition])],
+        nodes=nodes(status) if ctx.api_version >= 2 else [],
+    )
+
+
+def refused(index: int, error: KafkaError) -> ResponsePartitionData:
+    """A partition of which nothing can be told."""
+    return ResponsePartitionData(
+        partition_index=index,
+        error_code=error.code,
+        error_message=error.message,
+        leader_id=0,
+        leader_epoch=0,
+        high_watermark=0,
+        current_voters=[],
+        observers=[],
+    )
+
+
+def described(status: QuorumStatus, version: int) -> ResponsePartitionData:
+    """The metadata log."""
+    return ResponsePartitionData(
+        partition_index=0,
+        error_code=0,
+        error_message="",
+        leader_id=status.leader_id,
+        leader_epoch=status.leader_epoch,
+        high_watermark=status.high_watermark,
+        current_voters=[replica(one, version) for one in status.voters],
+        observers=[replica(one, version) for one in status.observers],
+    )
+
+
+def replica(one: ReplicaStatus, version: int) -> ReplicaState:
+    """How far a replica is."""
+    return ReplicaState(
+        replica_id=one.id,
+        replica_directory_id=one.directory_id if version >= 2 else Uuid.ZERO,
+        log_end_offset=one.log_end_offset,
+        last_fetch_timestamp=one.last_fetch_ms,
+        last_caught_up_timestamp=one.last_caught_up_ms,
+    )
+
+
+def nodes(status: QuorumStatus) -> list[Node]:
+    """Where the voters are."""
+    return [
+        Node(
+            node_id=voter.key.id,
+            listeners=[Listener(name=one.listener, host=one.host, port=one.port) for one in voter.endpoints],
+        )
+        for voter in status.nodes
+    ]

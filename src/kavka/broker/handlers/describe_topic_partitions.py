@@ -1,0 +1,99 @@
+"""DescribeTopicPartitions: v0.
+
+Behaviour:  topics in the order of their names, page by page: at most max.request.partition.size.limit partitions,
+            and a cursor to go on from. No topic named means all.
+Errors:     one per topic: 3 unknown, 17 invalid name; a cursor that points nowhere makes every topic INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from kavka.broker.context import Context
+from kavka.broker.handlers.marks import handler
+from kavka.broker.topology import NOT_ASKED, TOPIC_OPERATIONS, has_listener, missing_code, offline_replicas
+from kavka.metadata.image import MetadataImage, TopicImage
+from kavka.metadata.names import is_internal
+from kavka.model.errors import InvalidRequest
+from kavka.model.settings import MAX_REQUEST_PARTITION_SIZE_LIMIT, Values
+from kavka.model.types import Uuid
+from kavka.protocol.schemas.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from kavka.quorum.controller_loop import ControllerLoop
+
+
+@handler(DescribeTopicPartitionsRequest)
+async def describe_topic_partitions(
+    request: DescribeTopicPartitionsRequest, ctx: Context, controller: ControllerLoop, values: Values
+) -> DescribeTopicPartitionsResponse:
+    """Show a page of topics with their partitions."""
+    image, cursor = controller.image, request.cursor
+    start = cursor.topic_name if cursor else ""
+    wanted = {topic.name for topic in request.topics} or image.topics.by_name.keys()
+    names = sorted(name for name in wanted if name >= start)
+    if cursor is not None and (cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names)):
+        refused = [row(InvalidRequest.code, topic.name, Uuid.ZERO, [], NOT_ASKED) for topic in request.topics]
+        return DescribeTopicPartitionsResponse(throttle_time_ms=0, topics=refused)
+    left = max(min(values[MAX_REQUEST_PARTITION_SIZE_LIMIT], request.response_partition_limit), 1)
+    topics: list[DescribeTopicPartitionsResponseTopic] = []
+    next_cursor = None
+    for name in names:
+        first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
+        if left == 0:
+            next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        topic = image.topics.by_name.get(name)
+        if topic is None:
+            topics += [row(missing_code(name), name, Uuid.ZERO, [])] if request.topics else []
+            continue
+        rows = partition_rows(image, topic, first, left, ctx.listener)
+        topics.append(row(0, name, topic.id, rows))
+        if first + left < len(topic.partitions):
+            next_cursor = Cursor(topic_name=name, partition_index=first + left)
+            break
+        left -= len(rows)
+    return DescribeTopicPartitionsResponse(throttle_time_ms=0, topics=topics, next_cursor=next_cursor)
+
+
+def partition_rows(
+    image: MetadataImage, topic: TopicImage, first: int, count: int, listener: str
+) -> list[DescribeTopicPartitionsResponsePartition]:
+    """Some partitions of a topic."""
+    rows = []
+    for index in range(first, min(len(topic.partitions), first + count)):
+        one = topic.partitions[index]
+        rows.append(
+            DescribeTopicPartitionsResponsePartition(
+                error_code=0,
+                partition_index=index,
+                leader_id=one.leader if has_listener(image, one.leader, listener) else -1,
+                leader_epoch=one.leader_epoch,
+                replica_nodes=list(one.replicas),
+                isr_nodes=list(one.isr),
+                eligible_leader_replicas=list(one.elr),
+                last_known_elr=list(one.last_known_elr),
+                offline_replicas=offline_replicas(image, one, listener),
+            )
+        )
+    return rows
+
+
+def row(
+    code: int,
+    name: str,
+    id_: Uuid,
+    partitions: list[DescribeTopicPartitionsResponsePartition],
+    operations: int = TOPIC_OPERATIONS,
+) -> DescribeTopicPartitionsResponseTopic:
+    """A topic's row."""
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=code,
+        name=name,
+        topic_id=id_,
+        is_internal=is_internal(name),
+        partitions=partitions,
+        topic_authorized_operations=operations,
+    )

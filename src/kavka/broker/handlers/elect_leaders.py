@@ -1,0 +1,49 @@
+"""ElectLeaders: v0-2.
+
+Behaviour:  before v1 always for preferred leaders. Without a list all partitions are meant, and those that need no
+            election are left out of the answer.
+Errors:     one per partition: 3 unknown, 84 no election needed, 80 the preferred leader cannot lead, 83 nobody can; an
+            error of the whole request is that of every partition as well, for v0 has no other place for it.
+"""
+
+from __future__ import annotations
+
+from kavka.broker.context import Context
+from kavka.broker.handlers.marks import handler
+from kavka.model.errors import KafkaError
+from kavka.protocol.schemas.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from kavka.quorum.controller_loop import ControllerLoop
+
+
+@handler(ElectLeadersRequest)
+async def elect_leaders(request: ElectLeadersRequest, ctx: Context, controller: ControllerLoop) -> ElectLeadersResponse:
+    """Elect leaders."""
+    wanted = None
+    if request.topic_partitions is not None:
+        wanted = [(topic.topic, topic.partitions) for topic in request.topic_partitions]
+    code = 0
+    try:
+        outcomes = await controller.submit(lambda machine, _: machine.elect_leaders(request.election_type, wanted))
+    except KafkaError as error:
+        code = error.code
+        outcomes = [(name, [(index, error) for index in indexes]) for name, indexes in wanted or ()]
+    return ElectLeadersResponse(
+        throttle_time_ms=0,
+        error_code=code if ctx.api_version >= 1 else 0,
+        replica_election_results=[
+            ReplicaElectionResult(topic=name, partition_result=[result(*row) for row in rows])
+            for name, rows in outcomes
+        ],
+    )
+
+
+def result(index: int, error: KafkaError | None) -> PartitionResult:
+    """A partition's row."""
+    if error is None:
+        return PartitionResult(partition_id=index, error_code=0, error_message=None)
+    return PartitionResult(partition_id=index, error_code=error.code, error_message=str(error))

@@ -1,0 +1,64 @@
+"""Envelope: v0.
+
+Behaviour:  a broker sends a client's request on to the controller, with who asked from where; it is served as if the
+            client had asked here. Only on controller listeners.
+Errors:     42 for a bad address or an API that is never sent on, 97 for a principal that cannot be read, 35 for a
+            request that cannot be read, 41 when this node is not the active controller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Protocol, runtime_checkable
+
+from kavka.broker.channel import refuses
+from kavka.broker.context import Context
+from kavka.broker.forwarding import FORWARDABLE, unpack_host, unpack_principal
+from kavka.broker.handlers.marks import handler
+from kavka.model.errors import InvalidRequest, KafkaError, NotController, UnsupportedVersion
+from kavka.protocol.compiler import decode
+from kavka.protocol.header import RequestHeader, encode_response, parse_request_header
+from kavka.protocol.registry import API
+from kavka.protocol.schemas.envelope import EnvelopeRequest, EnvelopeResponse
+
+
+@runtime_checkable
+class Served(Protocol):
+    """The other handlers of the listener."""
+
+    async def serve(self, request: Any, context: Context) -> Any:
+        """Serve a request that came by another way than its own frame."""
+
+
+@handler(EnvelopeRequest)
+async def envelope(request: EnvelopeRequest, ctx: Context, handlers: Served) -> EnvelopeResponse:
+    """Serve the request in an envelope."""
+    principal = unpack_principal(request.request_principal)
+    host = unpack_host(request.client_host_address)
+    header, body = unpack_request(request.request_data)
+    client = replace(
+        ctx, api_version=header.api_version, client_id=header.client_id, client_host=host, principal=principal
+    )
+    answer = await handlers.serve(body, client)
+    if refuses(answer, NotController.code):
+        raise NotController("this node is not the active controller")
+    pieces = encode_response(header.api_key, header.api_version, header.correlation_id, answer)
+    framed = b"".join(piece for piece in pieces if isinstance(piece, bytes))
+    return EnvelopeResponse(response_data=framed[4:], error_code=0)
+
+
+def unpack_request(data: bytes) -> tuple[RequestHeader, Any]:
+    """The request inside; raises UnsupportedVersion where it cannot be read, as Kafka does."""
+    try:
+        header, pos = parse_request_header(data)
+    except KafkaError as error:
+        raise UnsupportedVersion(f"the request in the envelope has no header: {error}") from None
+    if header.api_key not in FORWARDABLE:
+        raise InvalidRequest(f"{API[header.api_key].name} is not sent on in envelopes")
+    api = API[header.api_key]
+    if not api.min_version <= header.api_version <= api.latest_stable_version:
+        raise UnsupportedVersion(f"{api.name} has no version {header.api_version}")
+    try:
+        return header, decode(api.request(), data, header.api_version, pos)
+    except KafkaError as error:
+        raise UnsupportedVersion(f"the {api.name} in the envelope cannot be read: {error}") from None

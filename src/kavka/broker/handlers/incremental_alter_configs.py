@@ -1,0 +1,55 @@
+"""IncrementalAlterConfigs: v0-1.
+
+Behaviour:  sets, deletes, appends to or subtracts from single keys of a resource, all of them or none.
+Errors:     one per resource: 42 for a malformed change (also of a broker's settings), 40 for a value that is not
+            allowed, 3 for an unknown topic.
+"""
+
+from __future__ import annotations
+
+from kavka.broker.config_changes import ConfigChecks, change_configs
+from kavka.broker.context import BROKER, Context
+from kavka.broker.forwarding import Forwarding
+from kavka.broker.handlers.marks import handler
+from kavka.metadata.image import ConfigResource
+from kavka.model.settings import Values
+from kavka.protocol.schemas.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from kavka.quorum.controller_loop import ControllerLoop
+
+
+@handler(IncrementalAlterConfigsRequest)
+async def incremental_alter_configs(
+    request: IncrementalAlterConfigsRequest,
+    ctx: Context,
+    controller: ControllerLoop,
+    values: Values,
+    forwarding: Forwarding,
+) -> IncrementalAlterConfigsResponse:
+    """Change single keys of resources."""
+    asked = controller.node_id if ctx.kind == BROKER else None
+    checks = ConfigChecks(asked, values, controller.image.configs)
+    outcomes = await change_configs(
+        request,
+        ctx,
+        checks.increments,
+        lambda changes: controller.submit(
+            lambda machine, _: machine.incremental_alter_configs(changes, validate_only=request.validate_only)
+        ),
+        forwarding,
+    )
+    rows = []
+    for one in request.resources:
+        error = outcomes[ConfigResource(one.resource_type, one.resource_name)]
+        rows.append(
+            AlterConfigsResourceResponse(
+                error_code=0 if error is None else error.code,
+                error_message=None if error is None else str(error),
+                resource_type=one.resource_type,
+                resource_name=one.resource_name,
+            )
+        )
+    return IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=rows)

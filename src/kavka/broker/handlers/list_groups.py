@@ -1,0 +1,20 @@
+"""ListGroups: v0-5.
+
+Behaviour:  the groups that this node coordinates; from v4 of some states, from v5 of some types.
+Errors:     14 while some of them are being loaded.
+"""
+
+from __future__ import annotations
+
+from kavka.broker.context import Context
+from kavka.broker.handlers.marks import handler
+from kavka.protocol.schemas.list_groups import ListGroupsRequest, ListGroupsResponse
+from kavka.runtime.groups import Groups
+
+
+@handler(ListGroupsRequest)
+async def list_groups(request: ListGroupsRequest, ctx: Context, groups: Groups) -> ListGroupsResponse:
+    """List groups."""
+    return ListGroupsResponse(
+        error_code=0, groups=await groups.list_groups(request.states_filter, request.types_filter)
+    )

@@ -1,0 +1,122 @@
+"""ListOffsets: v1-11.
+
+Behaviour:  -1 latest, -2 earliest, -3 largest timestamp (v7+), -4 earliest local (v8+), -5 latest tiered (v9+),
+            -6 earliest not yet tiered (v11+); any other is a time, answered by the first record at or after it.
+Errors:     one per partition; a partition named twice is INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kavka.broker.context import Context
+from kavka.broker.handlers.marks import handler
+from kavka.model.errors import (
+    InvalidRequest,
+    KafkaError,
+    LeaderNotAvailable,
+    OffsetNotAvailable,
+    UnsupportedVersion,
+)
+from kavka.protocol.schemas.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from kavka.quorum.controller_loop import Turn
+from kavka.replica.manager import ReplicaManager
+from kavka.replica.partition import Partition
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+SINCE_VERSION = {
+    LATEST: 0,
+    EARLIEST: 0,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+
+CONSUMER = -1
+DEBUGGING = -2
+READ_COMMITTED = 1
+
+
+@handler(ListOffsetsRequest)
+async def list_offsets(request: ListOffsetsRequest, ctx: Context, replicas: ReplicaManager) -> ListOffsetsResponse:
+    """Find offsets by time or by one of the special timestamps."""
+    times = Counter((topic.name, row.partition_index) for topic in request.topics for row in topic.partitions)
+    topics = []
+    turn = Turn()
+    for topic in request.topics:
+        rows = []
+        for row in topic.partitions:
+            await turn.breathe()
+            try:
+                if times[topic.name, row.partition_index] > 1:
+                    raise InvalidRequest(f"{topic.name}-{row.partition_index} is named twice")
+                if row.timestamp < 0 and ctx.api_version < SINCE_VERSION.get(row.timestamp, 99):
+                    raise UnsupportedVersion(f"timestamp {row.timestamp} is not known to version {ctx.api_version}")
+                partition = replicas.find(topic.name, row.partition_index)
+                rows.append(answer(partition, row, request, ctx.api_version))
+            except KafkaError as error:
+                if isinstance(error, OffsetNotAvailable) and ctx.api_version < 5:
+                    error = LeaderNotAvailable(error.message)
+                rows.append(ListOffsetsPartitionResponse(partition_index=row.partition_index, error_code=error.code))
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=rows))
+    return ListOffsetsResponse(topics=topics)
+
+
+def answer(
+    partition: Partition, row: ListOffsetsPartition, request: ListOffsetsRequest, version: int
+) -> ListOffsetsPartitionResponse:
+    """One partition's row."""
+    if request.replica_id == DEBUGGING:
+        partition.require_epoch(row.current_leader_epoch)
+    else:
+        partition.require_leader(row.current_leader_epoch)
+    found = look_up(partition, row.timestamp, request)
+    timestamp, offset, epoch = found or (-1, -1, -1)
+    return ListOffsetsPartitionResponse(
+        partition_index=row.partition_index,
+        error_code=0,
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=epoch if version >= 4 else -1,
+    )
+
+
+def look_up(partition: Partition, timestamp: int, request: ListOffsetsRequest) -> tuple[int, int, int] | None:
+    """Timestamp, offset and leader epoch of what was asked for, if there is any."""
+    log = partition.log
+    client = request.replica_id == CONSUMER
+    if not client:
+        end = log.log_end_offset
+    elif request.isolation_level == READ_COMMITTED:
+        end = partition.last_stable_offset
+    else:
+        end = partition.high_watermark
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        start = log.log_start_offset
+        earliest = log.epochs.earliest
+        return -1, start, earliest[0] if earliest is not None and earliest[1] <= start else -1
+    unsettled = client and partition.behind_epoch_start
+    if timestamp == LATEST:
+        if unsettled:
+            raise OffsetNotAvailable(f"{partition.topic_partition} has a new leader that has not caught up yet")
+        return -1, end, partition.leader_epoch
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return -1, -1, -1  # nothing is tiered while remote storage is off for the topic
+    found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    if found is not None and found.offset < end:
+        return found.timestamp, found.offset, found.leader_epoch
+    if unsettled:
+        raise OffsetNotAvailable(f"{partition.topic_partition} has a new leader that has not caught up yet")
+    return None

@@ -1,0 +1,41 @@
+"""ListPartitionReassignments: v0.
+
+Behaviour:  the partitions that are being moved: of all topics, or of those listed; unknown ones are passed over.
+"""
+
+from __future__ import annotations
+
+from kavka.broker.context import Context
+from kavka.broker.handlers.marks import handler
+from kavka.protocol.schemas.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+from kavka.quorum.controller_loop import ControllerLoop
+
+
+@handler(ListPartitionReassignmentsRequest)
+async def list_partition_reassignments(
+    request: ListPartitionReassignmentsRequest, ctx: Context, controller: ControllerLoop
+) -> ListPartitionReassignmentsResponse:
+    """List the moves under way."""
+    wanted = None if request.topics is None else [(topic.name, topic.partition_indexes) for topic in request.topics]
+    moving = await controller.submit(lambda machine, _: machine.list_reassignments(wanted))
+    topics = [
+        OngoingTopicReassignment(
+            name=name,
+            partitions=[
+                OngoingPartitionReassignment(
+                    partition_index=index,
+                    replicas=list(one.replicas),
+                    adding_replicas=list(one.adding),
+                    removing_replicas=list(one.removing),
+                )
+                for index, one in rows
+            ],
+        )
+        for name, rows in moving
+    ]
+    return ListPartitionReassignmentsResponse(throttle_time_ms=0, error_code=0, error_message=None, topics=topics)

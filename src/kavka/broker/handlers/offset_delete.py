@@ -1,0 +1,57 @@
+"""OffsetDelete: v0.
+
+Behaviour:  forgets offsets of topics that the group does not read.
+Errors:     one per partition: 3 unknown, 86 the group reads the topic; for the whole request 24, 68, 69, 14, 15, 16.
+"""
+
+from __future__ import annotations
+
+from kavka.broker.context import Context
+from kavka.broker.handlers.marks import handler
+from kavka.metadata.image import MetadataImage
+from kavka.model.errors import UnknownTopicOrPartition
+from kavka.protocol.schema import replace
+from kavka.protocol.schemas.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from kavka.quorum.controller_loop import ControllerLoop
+from kavka.runtime.groups import Groups
+
+
+@handler(OffsetDeleteRequest)
+async def offset_delete(
+    request: OffsetDeleteRequest, ctx: Context, groups: Groups, controller: ControllerLoop
+) -> OffsetDeleteResponse:
+    """Forget offsets."""
+    known = [there(topic, controller.image) for topic in request.topics]
+    answer = await groups.delete_offsets(replace(request, topics=[topic for topic in known if topic.partitions]))
+    answered = {topic.name: topic.partitions for topic in answer.topics}
+    rows = [
+        OffsetDeleteResponseTopic(
+            name=topic.name, partitions=[*missing(topic, controller.image), *answered.get(topic.name, ())]
+        )
+        for topic in request.topics
+    ]
+    return replace(answer, topics=rows)
+
+
+def there(topic: OffsetDeleteRequestTopic, image: MetadataImage) -> OffsetDeleteRequestTopic:
+    """A topic with those of its partitions that there are."""
+    found = image.topics.by_name.get(topic.name)
+    known = found.partitions if found is not None else {}
+    return replace(topic, partitions=[one for one in topic.partitions if one.partition_index in known])
+
+
+def missing(topic: OffsetDeleteRequestTopic, image: MetadataImage) -> list[OffsetDeleteResponsePartition]:
+    """The rows of the partitions that there are not."""
+    found = image.topics.by_name.get(topic.name)
+    known = found.partitions if found is not None else {}
+    return [
+        OffsetDeleteResponsePartition(partition_index=one.partition_index, error_code=UnknownTopicOrPartition.code)
+        for one in topic.partitions
+        if one.partition_index not in known
+    ]

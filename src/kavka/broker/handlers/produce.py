@@ -1,0 +1,138 @@
+"""Produce: v3-13.
+
+Behaviour:  batches go to the log as they came; acks=0 has no answer, and an error closes the connection instead.
+            With flush.messages reached, the answer waits for the fsync; with acks=all, for the in-sync replicas. The
+            first batch of a transaction waits for the transaction's coordinator (KIP-890).
+Errors:     one per partition, base offset -1; a bad acks value is INVALID_REQUIRED_ACKS for all of them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kavka.broker.slots import OneSlot, Slots
+from kavka.kernels.frames import encode_produce_response, parse_produce
+from kavka.model.clock import Clock
+from kavka.model.errors import InvalidRequiredAcks, KafkaError, TransactionalIdAuthorizationFailed
+from kavka.model.types import Piece, TopicPartition
+from kavka.net.connection import PENDING, Connection, Pending, Reply
+from kavka.replica.manager import ReplicaManager
+from kavka.replica.producing import Appended, Producing, Rows, Sent, Waits, has_transactional
+from kavka.replica.syncing import Syncer
+from kavka.replica.waiting import Waiting
+from kavka.runtime.versions import knows_produce
+
+if TYPE_CHECKING:  # imported with the coordinators, after the start
+    from kavka.runtime.verification import Guarded, Verdict, Verification
+
+log = logging.getLogger(__name__)
+
+Asked = tuple[str | None, int, int, Sent]
+"""A request: transactional id, acks, timeout, and by topic the records of partitions."""
+
+
+class Produce:
+    """Serves Produce straight from the frame."""
+
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        syncer: Syncer,
+        clock: Clock,
+        waiting: Waiting,
+        verification: Callable[[], Verification] | None = None,
+    ) -> None:
+        self._replicas = replicas
+        self._producing = Producing(replicas, syncer, clock, waiting)
+        self._append = self._producing.append
+        self._verification = verification
+
+    def __call__(
+        self,
+        connection: Connection,
+        buffer: memoryview,
+        pos: int,
+        end: int,
+        version: int,
+        correlation_id: int,
+        client_id: str,
+    ) -> Reply:
+        """Append what the frame carries and answer."""
+        asked = parse_produce(buffer, pos, end, version)
+        transactional_id, acks, _, topics = asked
+        refused: KafkaError | None = None
+        if not -1 <= acks <= 1:
+            refused = InvalidRequiredAcks(f"acks={acks}: only -1, 0 and 1 are known")
+        elif transactional_id is not None and self._verification is not None:
+            try:
+                begun = self._verification().begin(topics, knows_produce(version))
+            except KafkaError as error:
+                refused = error
+            else:
+                if begun is not None:
+                    frame = bytes(buffer[:end])  # the connection goes on to use its buffer
+                    slot = connection.open_slot(exclusive=True)
+                    place = OneSlot(slot, connection.listener)
+                    return self._after_verdict(place, frame, pos, version, correlation_id, client_id, begun)
+        elif transactional_id is None and has_transactional(topics):
+            refused = TransactionalIdAuthorizationFailed("transactional records without a transactional id")
+        appended = self._append(topics, acks, version, client_id, refused, None)
+        if acks and appended[1] is None and appended[2] is None and appended[3] is None:
+            return [encode_produce_response(version, correlation_id, appended[0])]
+        return self._finish(connection, asked, version, correlation_id, appended)
+
+    def _after_verdict(
+        self,
+        place: OneSlot,
+        frame: bytes,
+        pos: int,
+        version: int,
+        correlation_id: int,
+        client_id: str,
+        begun: dict[TopicPartition, Guarded],
+    ) -> Pending:
+        """Append once the coordinator has said which partitions are part of the transaction."""
+        asked = parse_produce(memoryview(frame), pos, len(frame), version)
+
+        def judged(verdict: Verdict) -> None:
+            try:
+                appended = self._append(asked[3], asked[1], version, client_id, None, verdict)
+                reply = self._finish(place, asked, version, correlation_id, appended)
+            except Exception as error:
+                if not isinstance(error, KafkaError):  # nothing of one request may reach those who ask for all
+                    log.exception("a transactional request could not be served")
+                place.slot.abort()
+                return
+            if reply is not PENDING:
+                place.slot.answer(reply)
+
+        assert self._verification is not None
+        self._verification().ask(asked[0] or "", begun, knows_produce(version), judged)
+        return PENDING
+
+    def _finish(self, connection: Slots, asked: Asked, version: int, correlation_id: int, appended: Appended) -> Reply:
+        """Answer what was appended, now or when it is on the disk and on the replicas; or not at all (acks=0)."""
+        rows, failed, due, behind = appended
+        if asked[1] == 0:
+            if due:
+                self._producing.force(due)
+            if failed is not None:
+                raise failed  # closes the connection: the only way to tell a producer that does not listen
+            return None
+        if not due and not behind:
+            return self._encode(version, correlation_id, rows, connection.listener)
+        slot = connection.open_slot(exclusive=False)
+
+        def answer() -> None:
+            slot.answer(self._encode(version, correlation_id, rows, connection.listener))
+
+        self._producing.settle(Waits(asked[2], rows, due, behind), answer)
+        return PENDING
+
+    def _encode(self, version: int, correlation_id: int, rows: Rows, listener: str) -> list[Piece]:
+        """The response, with where the leaders are that a producer is sent to (KIP-951)."""
+        leaders = [row[7][0] for _, out in rows for row in out if len(row) > 5 and row[7] is not None]
+        endpoints = self._replicas.endpoints(leaders, listener)
+        return [encode_produce_response(version, correlation_id, rows, 0, endpoints)]

@@ -1,0 +1,130 @@
+"""TxnOffsetCommit: v0-5.
+
+Behaviour:  offsets of a group that count once the producer's transaction is committed. Up to v4 the producer has made
+            them part of its transaction by AddOffsetsToTxn; from v5 on (transaction version 2) this does.
+Errors:     one per partition: 3 unknown, 12 metadata too long; for all of them 14 (before v2: 15), 15, 16, 22, 24, 25,
+            47, 48, 49, 51, 82, 120.
+"""
+
+from __future__ import annotations
+
+from kavka.broker.context import Context
+from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.offset_commit import merged, parted
+from kavka.metadata.names import CONSUMER_OFFSETS
+from kavka.model.errors import (
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    InvalidGroupId,
+    KafkaError,
+    NetworkException,
+)
+from kavka.protocol.schemas.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponseTopic,
+)
+from kavka.protocol.schemas.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from kavka.quorum.controller_loop import ControllerLoop
+from kavka.runtime.groups import Groups
+from kavka.runtime.verification import Verification
+
+KNOWS_LOADING_SINCE = 2
+
+
+@handler(TxnOffsetCommitRequest)
+async def txn_offset_commit(
+    request: TxnOffsetCommitRequest,
+    ctx: Context,
+    groups: Groups,
+    verification: Verification,
+    controller: ControllerLoop,
+) -> TxnOffsetCommitResponse:
+    """Remember how far a group has read, in a transaction."""
+    known, refused = parted([plain(topic) for topic in request.topics], controller.image, by_id=False)
+    answered: list[OffsetCommitResponseTopic] = []
+    if known:
+        try:
+            answered = await commit(request, known, ctx.api_version, groups, verification)
+        except KafkaError as error:
+            return failed(request, error, ctx.api_version)
+    return TxnOffsetCommitResponse(
+        throttle_time_ms=0,
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(partition_index=one.partition_index, error_code=one.error_code)
+                    for one in topic.partitions
+                ],
+            )
+            for topic in merged(refused, answered)
+        ],
+    )
+
+
+async def commit(
+    request: TxnOffsetCommitRequest,
+    known: list[OffsetCommitRequestTopic],
+    version: int,
+    groups: Groups,
+    verification: Verification,
+) -> list[OffsetCommitResponseTopic]:
+    """Have the transaction verified, and its offsets written."""
+    if not request.group_id:
+        raise InvalidGroupId("a group id is missing")
+    producer = (request.producer_id, request.producer_epoch)
+    index = groups.offsets_partition(request.group_id)
+    check = await verification.offsets(request.transactional_id, producer, CONSUMER_OFFSETS, index, version)
+    plain_request = OffsetCommitRequest(
+        group_id=request.group_id,
+        generation_id_or_member_epoch=request.generation_id,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+        topics=known,
+    )
+    found = await groups.commit_transactional_offsets(plain_request, *producer, check)
+    return found.topics
+
+
+def plain(topic: TxnOffsetCommitRequestTopic) -> OffsetCommitRequestTopic:
+    """What OffsetCommit would be asked."""
+    return OffsetCommitRequestTopic(
+        name=topic.name,
+        partitions=[
+            OffsetCommitRequestPartition(
+                partition_index=one.partition_index,
+                committed_offset=one.committed_offset,
+                committed_leader_epoch=one.committed_leader_epoch,
+                committed_metadata=one.committed_metadata,
+            )
+            for one in topic.partitions
+        ],
+    )
+
+
+def failed(request: TxnOffsetCommitRequest, error: KafkaError, version: int) -> TxnOffsetCommitResponse:
+    """The same error for all partitions, in words that the client's version knows."""
+    code = error.code
+    if isinstance(error, CoordinatorLoadInProgress) and version < KNOWS_LOADING_SINCE:
+        code = CoordinatorNotAvailable.code
+    elif isinstance(error, NetworkException):
+        code = CoordinatorLoadInProgress.code
+    rows = [
+        TxnOffsetCommitResponseTopic(
+            name=topic.name,
+            partitions=[
+                TxnOffsetCommitResponsePartition(partition_index=one.partition_index, error_code=code)
+                for one in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return TxnOffsetCommitResponse(throttle_time_ms=0, topics=rows)

@@ -1,0 +1,21 @@
+"""UnregisterBroker: v0.
+
+Behaviour:  forgets a broker; if it still runs, it must register anew. What it was in sync for is led by others.
+Errors:     BROKER_ID_NOT_REGISTERED.
+"""
+
+from __future__ import annotations
+
+from kavka.broker.context import Context
+from kavka.broker.handlers.marks import handler
+from kavka.protocol.schemas.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from kavka.quorum.controller_loop import ControllerLoop
+
+
+@handler(UnregisterBrokerRequest)
+async def unregister_broker(
+    request: UnregisterBrokerRequest, ctx: Context, controller: ControllerLoop
+) -> UnregisterBrokerResponse:
+    """Forget a broker."""
+    await controller.submit(lambda machine, _: machine.unregister_broker(request.broker_id))
+    return UnregisterBrokerResponse(throttle_time_ms=0, error_code=0, error_message=None)

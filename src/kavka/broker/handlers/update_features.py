@@ -1,0 +1,30 @@
+"""UpdateFeatures: v0-2.
+
+Behaviour:  all the updates or none; level 0 switches a feature off. Up to v1 a success has a row per feature.
+Errors:     INVALID_UPDATE_VERSION for the whole request, saying which feature cannot be set and why.
+"""
+
+from __future__ import annotations
+
+from kavka.broker.context import Context
+from kavka.broker.handlers.marks import handler
+from kavka.controller.features import FeatureUpdate
+from kavka.protocol.schemas.update_features import (
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from kavka.quorum.controller_loop import ControllerLoop
+
+
+@handler(UpdateFeaturesRequest)
+async def update_features(
+    request: UpdateFeaturesRequest, ctx: Context, controller: ControllerLoop
+) -> UpdateFeaturesResponse:
+    """Finalize other levels of features."""
+    updates = {one.feature: FeatureUpdate(one.max_version_level, one.upgrade_type) for one in request.feature_updates}
+    await controller.submit(lambda machine, _: machine.update_features(updates, validate_only=request.validate_only))
+    rows = [UpdatableFeatureResult(feature=name, error_code=0, error_message=None) for name in updates]
+    return UpdateFeaturesResponse(
+        throttle_time_ms=0, error_code=0, error_message=None, results=rows if ctx.api_version <= 1 else []
+    )

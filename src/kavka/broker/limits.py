@@ -1,0 +1,50 @@
+"""The caps on a node's connections, and its sockets' buffers, as its settings have them."""
+
+from __future__ import annotations
+
+import resource
+from typing import Final
+
+from kavka.model.settings import (
+    CONNECTIONS_MAX_IDLE_MS,
+    MAX_CONNECTIONS,
+    MAX_CONNECTIONS_PER_IP,
+    SOCKET_LISTEN_BACKLOG_SIZE,
+    SOCKET_RECEIVE_BUFFER_BYTES,
+    SOCKET_REQUEST_MAX_BYTES,
+    SOCKET_SEND_BUFFER_BYTES,
+    Setting,
+    Values,
+)
+from kavka.model.settings.rules import connection_overrides
+from kavka.net.limits import ConnectionLimits
+from kavka.net.server import SocketOptions
+
+KEPT_FILES: Final = 32
+"""Descriptors that are neither for logs nor for connections: listeners, the loop, checkpoints, workers' pipes."""
+
+
+def socket_options(values: Values) -> SocketOptions:
+    """Buffer sizes only where they were asked for: the kernel's own tuning beats Kafka's fixed default."""
+
+    def given(setting: Setting[int]) -> int:
+        return values[setting] if setting in values else -1  # noqa: SIM401  (Values has no get)
+
+    return SocketOptions(
+        send_buffer_bytes=given(SOCKET_SEND_BUFFER_BYTES),
+        receive_buffer_bytes=given(SOCKET_RECEIVE_BUFFER_BYTES),
+        backlog=values[SOCKET_LISTEN_BACKLOG_SIZE],
+    )
+
+
+def connection_limits(values: Values) -> ConnectionLimits:
+    """The caps on connections and frames; the logs' half of the descriptors is not for connections."""
+    open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    room = open_files // 2 - KEPT_FILES if open_files != resource.RLIM_INFINITY else values[MAX_CONNECTIONS]
+    return ConnectionLimits(
+        total=min(values[MAX_CONNECTIONS], max(room, 1)),
+        per_host=values[MAX_CONNECTIONS_PER_IP],
+        per_host_overrides=connection_overrides(values),
+        max_frame_bytes=values[SOCKET_REQUEST_MAX_BYTES],
+        idle_ms=values[CONNECTIONS_MAX_IDLE_MS],
+    )

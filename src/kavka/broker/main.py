@@ -1,0 +1,96 @@
+"""The process of a node: limits, signals, the ready file, and one line for what stops it from starting."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import logging
+import os
+import resource
+import signal
+import sys
+
+import uvloop
+
+from kavka.broker.config import NodeConfig
+from kavka.broker.wiring import Node, ReadyReport
+from kavka.model.clock import SystemClock
+from kavka.model.errors import KafkaStorageError, RequestTimedOut
+from kavka.model.settings import Values
+from kavka.quorum.format import FormatError
+from kavka.storage.disk import Disk, RealDisk
+from kavka.telemetry.logging import set_up_logging
+
+log = logging.getLogger(__name__)
+
+
+def run_node(*, config: NodeConfig, ready_file: str | None = None, disk: Disk | None = None) -> int:
+    """Serve until SIGTERM or SIGINT; the exit status."""
+    set_up_logging(secrets=secrets_of(config.values))
+    raise_open_files()
+    for warning in config.warnings:
+        log.warning("%s", warning)
+    status = 0
+    said_ready: list[str] = []
+    try:
+        uvloop.run(serve(config, disk or RealDisk(), ready_file, said_ready))
+    except* (FormatError, KafkaStorageError, RequestTimedOut, OSError) as errors:
+        sys.stderr.write(f"kavka: {first_of(errors)}\n")
+        status = 1
+    finally:
+        for path in said_ready:  # never one that another node wrote
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+    return status
+
+
+def first_of(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first error inside of groups."""
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+async def serve(config: NodeConfig, disk: Disk, ready_file: str | None, said_ready: list[str]) -> None:
+    """Run a node until it is told to stop."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signum, stopping.set)
+
+    def ready(report: ReadyReport) -> None:
+        if ready_file is not None:
+            write_ready_file(ready_file, report)
+            said_ready.append(ready_file)
+        served = report.bootstrap or report.controller
+        log.info("node %d of cluster %s serves %s", report.node_id, report.cluster_id, served)
+        gc.collect()
+        gc.freeze()
+
+    await Node(config, disk, SystemClock()).run(ready, stopping)
+
+
+def write_ready_file(path: str, report: ReadyReport) -> None:
+    """Tell whoever waits, all at once."""
+    fields = {**report._asdict(), "pid": os.getpid()}
+    temporary = f"{path}.tmp"
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(fields, file)
+        file.write("\n")
+    os.replace(temporary, path)
+
+
+def secrets_of(values: Values) -> list[str]:
+    """What must never be seen in a log."""
+    found = (values[setting] for setting in values.settings.values() if setting.sensitive and setting in values)
+    return [secret.value for secret in found if secret is not None]
+
+
+def raise_open_files() -> None:
+    """Take as many file descriptors as the system gives without asking."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

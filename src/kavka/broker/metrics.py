@@ -1,0 +1,77 @@
+"""What a node shows of itself: numbers that its parts hold, asked for when somebody scrapes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from kavka.broker.dispatch import Dispatcher
+from kavka.model.clock import Clock
+from kavka.net.server import Server
+from kavka.protocol.registry import API
+from kavka.quorum.controller_loop import ControllerLoop
+from kavka.replica.cleaner import Cleaner
+from kavka.replica.fetching import FetchSessions
+from kavka.replica.manager import ReplicaManager
+from kavka.telemetry.metrics import Labelled, Metrics, StallWatch
+
+MICROSECONDS = 1e-6
+
+
+def show_traffic(metrics: Metrics, dispatcher: Dispatcher, server: Server) -> None:
+    """Requests by API, connections, and what went through them."""
+
+    def requests() -> Iterator[Labelled]:
+        for key, count in dispatcher.requests.items():
+            yield (API[key].name,), count
+
+    metrics.counts("kavka_requests", "Requests received, by API.", ("api",), requests)
+    metrics.gauge("kavka_connections", "Open connections.", lambda: len(server.connections))
+    metrics.count("kavka_received_bytes", "Bytes received from clients.", lambda: server.received_bytes)
+    metrics.count("kavka_sent_bytes", "Bytes sent to clients.", lambda: server.sent_bytes)
+
+
+def show_replicas(metrics: Metrics, replicas: ReplicaManager, sessions: FetchSessions, cleaner: Cleaner) -> None:
+    """Partitions and their logs."""
+    metrics.gauge("kavka_partitions", "Partitions held.", lambda: len(replicas))
+    metrics.gauge("kavka_partitions_led", "Partitions led.", lambda: sum(one.leads for one in replicas))
+    metrics.gauge("kavka_log_bytes", "Bytes of all logs.", lambda: sum(one.log.size_bytes for one in replicas))
+    metrics.gauge(
+        "kavka_failed_logs", "Logs that the disk refused.", lambda: sum(one.log.failed is not None for one in replicas)
+    )
+    metrics.gauge(
+        "kavka_offline_log_dirs", "Log directories out of use.", lambda: sum(not one.online for one in replicas.dirs)
+    )
+    metrics.gauge("kavka_fetch_sessions", "Fetch sessions kept.", lambda: len(sessions))
+    metrics.gauge("kavka_fetch_session_partitions", "Partitions in them.", lambda: sessions.partitions)
+    metrics.count("kavka_fetch_session_evictions", "Sessions that gave way.", lambda: sessions.evictions)
+    metrics.count("kavka_compactions", "Compaction passes finished.", lambda: cleaner.passes)
+
+
+def show_quorum(metrics: Metrics, controller: ControllerLoop) -> None:
+    """The metadata log, and who leads it."""
+    metrics.gauge("kavka_active_controller", "Whether this node is it.", lambda: int(controller.is_active))
+    metrics.gauge("kavka_quorum_leader", "The node that leads the quorum, -1 if unknown.", lambda: controller.leader)
+    metrics.gauge("kavka_quorum_epoch", "The newest epoch of the quorum.", lambda: controller.leader_epoch)
+    metrics.gauge("kavka_metadata_offset", "The newest committed metadata.", lambda: controller.image.offset)
+    metrics.gauge("kavka_topics", "Topics in the cluster.", lambda: len(controller.image.topics.by_name))
+
+
+class LoopWatch:
+    """Tells how late the loop runs its timers: the sign of a callback that held it."""
+
+    def __init__(self, metrics: Metrics, clock: Clock) -> None:
+        self._clock = clock
+        self._watch = StallWatch(
+            metrics.histogram("kavka_loop_late_seconds", "How late the loop ran a timer.", MICROSECONDS),
+            metrics.counter("kavka_loop_stalls", "How often the loop was held too long."),
+        )
+        metrics.gauge(
+            "kavka_loop_worst_seconds", "The longest it was held.", lambda: self._watch.worst_us * MICROSECONDS
+        )
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        while True:
+            await asyncio.sleep(self._watch.interval_us * MICROSECONDS)
+            self._watch.tick(self._clock.monotonic_ms() * 1000)

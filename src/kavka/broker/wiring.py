@@ -1,0 +1,260 @@
+"""How a node is put together: the one place that constructs more than one subsystem, with the two roles beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Final, NamedTuple
+
+from kavka.broker.broker_role import BrokerRole, Service, Surroundings, previous_epoch
+from kavka.broker.config import NodeConfig
+from kavka.broker.controller_role import ControllerRole
+from kavka.broker.lifecycle import ControllerMembership
+from kavka.broker.limits import socket_options
+from kavka.broker.listeners import controller_names
+from kavka.broker.metrics import show_quorum
+from kavka.broker.metrics_http import MetricsPage
+from kavka.client.dial import Dial, TcpDial
+from kavka.controller.machine import Controller
+from kavka.metadata.names import CLUSTER_METADATA
+from kavka.model.clock import Clock
+from kavka.model.settings import (
+    BROKER_RACK,
+    KAVKA_METRICS_LISTENER,
+    REQUEST_TIMEOUT_MS,
+    Values,
+)
+from kavka.model.types import Endpoint, TopicPartition
+from kavka.net.server import BoundListener, bind
+from kavka.quorum.controller_loop import ControllerLoop
+from kavka.quorum.driver import RaftDriver
+from kavka.quorum.format import (
+    CONTROLLER_ENDPOINT,
+    FormatError,
+    NodeDirs,
+    check_dirs,
+    open_standalone_dirs,
+    random_id,
+    read_bootstrap,
+)
+from kavka.quorum.registration import Registration, bound_endpoints
+from kavka.quorum.settings import Member, quorum_settings, snapshot_rules
+from kavka.replica.checkpoints import Checkpoints
+from kavka.replica.dirs import LogDir
+from kavka.replica.loading import Loading, tell
+from kavka.replica.manager import ReplicaManager
+from kavka.replica.stopping import stop_cleanly
+from kavka.storage.dirs import lock_dir, take_clean_shutdown, write_clean_shutdown
+from kavka.storage.disk import Disk
+from kavka.telemetry.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+METADATA: Final = TopicPartition(CLUSTER_METADATA, 0)
+NO_BROKER: Final = -1
+"""The broker epoch of a node that is none."""
+
+
+class ReadyReport(NamedTuple):
+    """What a started node tells about itself."""
+
+    node_id: int
+    cluster_id: str
+    bootstrap: str | None
+    controller: str | None
+    console: str | None
+    metrics: str | None
+
+
+class Started(NamedTuple):
+    """What lies on a node's disks, and the sockets that are bound for it."""
+
+    dirs: NodeDirs
+    marks: Mapping[str, int | None]
+    listeners: list[BoundListener]
+    controller_listeners: list[BoundListener]
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The ports that are really bound, by the names of listeners."""
+        return {one.name: one.port for one in (*self.listeners, *self.controller_listeners)}
+
+
+async def metrics_page(metrics: Metrics, values: Values) -> tuple[list[Service], str | None]:
+    """The page for Prometheus and its address, if one is configured."""
+    listener = values[KAVKA_METRICS_LISTENER]
+    if not listener:
+        return [], None
+    host, _, port = listener.rpartition(":")
+    page = MetricsPage(metrics, host.strip("[]"), int(port))
+    return [page], await page.open()
+
+
+class Node:
+    """One node: a broker, a controller, or both; alone, it is a cluster of its own."""
+
+    def __init__(self, config: NodeConfig, disk: Disk, clock: Clock, dial: Dial | None = None) -> None:
+        self._config = config
+        self._disk = disk
+        self._clock = clock
+        self._dial = dial if dial is not None else TcpDial()
+
+    async def run(self, ready: Callable[[ReadyReport], None], stopping: asyncio.Event) -> None:
+        """Start, say so, serve until told to stop, and stop so that the next start has nothing to repair."""
+        config = self._config
+        options = socket_options(config.values)
+        with ExitStack() as held:
+            listeners = [bind(one.listener, one.host, one.port, options) for one in config.listeners]
+            others = [bind(one.listener, one.host, one.port, options) for one in self._controllers()]
+            for listener in (*listeners, *others):
+                held.callback(listener.socket.close)
+            dirs = self._open_dirs(held)
+            marks = {path: take_clean_shutdown(self._disk, path) for path in dirs.directory_ids}
+            started = Started(dirs, marks, listeners, others)
+            controller = self._controller(started)
+            tell(METADATA, controller.start(clean=marks[dirs.metadata_dir] is not None))
+            replicas = self._replicas(started) if "broker" in config.roles else None
+            checkpoints = Checkpoints(replicas) if replicas is not None else None
+            try:
+                epoch = await self._serve(started, controller, replicas, checkpoints, ready, stopping)
+            finally:
+                controller.close()
+            if epoch is not None and replicas is not None and checkpoints is not None:
+                stop_cleanly(replicas, checkpoints, epoch, also=dirs.metadata_dir)
+            elif epoch is not None:
+                write_clean_shutdown(self._disk, dirs.metadata_dir, epoch)
+
+    async def _serve(
+        self,
+        started: Started,
+        controller: ControllerLoop,
+        replicas: ReplicaManager | None,
+        checkpoints: Checkpoints | None,
+        ready: Callable[[ReadyReport], None],
+        stopping: asyncio.Event,
+    ) -> int | None:
+        """Run every service until told to stop; the broker epoch of this start, None if it did not come that far."""
+        config, metrics = self._config, Metrics()
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(controller.run())]
+            quorum = ControllerRole(config, controller, started.controller_listeners, tasks, self._clock, self._dial)
+            registration = self._registration(started)
+            if started.controller_listeners:
+                channel = quorum.channel(config.values[REQUEST_TIMEOUT_MS])
+                members: list[Service] = [quorum.server, ControllerMembership(controller, channel, registration)]
+                running += [tasks.create_task(service.run()) for service in members]
+            broker = None
+            if replicas is not None and checkpoints is not None:
+                loading = Loading(replicas, checkpoints, self._disk, self._clock, new_name)
+                node = Surroundings(config, controller, quorum, tasks, self._clock, self._dial, metrics)
+                broker = BrokerRole(node, replicas, checkpoints, loading, started.listeners, registration)
+            show_quorum(metrics, controller)
+            if broker is None or await broker.start(stopping):
+                page, scraped_at = await metrics_page(metrics, config.values)
+                running += [tasks.create_task(service.run()) for service in page]
+                ready(self._report(controller, registration, scraped_at))
+                await quorum.dispatcher.bind_all()
+                if broker is not None:
+                    await broker.bind_all()
+                await stopping.wait()
+            log.info("stopping")
+            if broker is not None:
+                await broker.stop()
+            await controller.leave()
+            quorum.close()
+            quorum.dispatcher.give_up()
+            for service in reversed(running):
+                service.cancel()
+        if broker is None:
+            return NO_BROKER
+        return broker.epoch if broker.loaded else None
+
+    def _report(self, controller: ControllerLoop, registration: Registration, metrics: str | None) -> ReadyReport:
+        return ReadyReport(
+            controller.node_id,
+            controller.cluster_id,
+            address(registration.endpoints[0]) if registration.endpoints else None,
+            address(registration.controller_endpoints[0]) if self._controllers() else None,
+            None,
+            metrics,
+        )
+
+    def _controllers(self) -> tuple[Endpoint, ...]:
+        """The controller listeners that are served: a node that stands alone needs none."""
+        return () if self._config.standalone else self._config.controller_listeners
+
+    def _open_dirs(self, held: ExitStack) -> NodeDirs:
+        config, disk = self._config, self._disk
+        for path in dict.fromkeys([*config.data_dirs, config.metadata_dir]):
+            disk.mkdir(path)
+            held.callback(lock_dir(disk, path).release)
+        if config.standalone:
+            now_ms = self._clock.now_ms()
+            return open_standalone_dirs(
+                disk, config.data_dirs, config.metadata_dir, node_id=config.node_id, now_ms=now_ms
+            )
+        found = check_dirs(disk, config.data_dirs, config.metadata_dir, node_id=config.node_id)
+        if found is None:
+            # a voter that lost its data must not come back as if it had never voted
+            raise FormatError(f"{config.metadata_dir} is not formatted: run `kavka format` for a node of a cluster")
+        return found
+
+    def _controller(self, started: Started) -> ControllerLoop:
+        config, values, dirs = self._config, self._config.values, started.dirs
+        controls = config.standalone or "controller" in config.roles
+        endpoints = self._controller_endpoints(started) if controls else ()
+        member = Member(dirs.node_id, dirs.metadata_directory_id, dirs.cluster_id, endpoints, controls)
+        listener = next(iter(controller_names(values)), CONTROLLER_ENDPOINT.listener)
+        quorum = RaftDriver(
+            self._disk, dirs.metadata_dir, member, quorum_settings(values, listener), self._clock, dial=self._dial
+        )
+        machine = None
+        if controls:
+            machine = Controller(dirs.node_id, dirs.cluster_id, values, draw=random.randint, new_id=random_id)
+        return ControllerLoop(
+            quorum,
+            machine,
+            self._clock,
+            bootstrap=read_bootstrap(self._disk, dirs.metadata_dir),
+            snapshots=snapshot_rules(values),
+        )
+
+    def _controller_endpoints(self, started: Started) -> tuple[Endpoint, ...]:
+        """Where this node's controller is, or would be, reached."""
+        advertised = self._config.advertised_controllers
+        bound = bound_endpoints(advertised, started.ports) if self._controllers() else ()
+        return bound or advertised or (CONTROLLER_ENDPOINT,)
+
+    def _replicas(self, started: Started) -> ReplicaManager:
+        dirs, marks = started.dirs, started.marks
+        log_dirs = [
+            LogDir(self._disk, path, dirs.directory_ids[path], clean=marks[path] is not None)
+            for path in self._config.data_dirs
+        ]
+        return ReplicaManager(dirs.node_id, self._disk, log_dirs, self._config.values, self._clock, new_name)
+
+    def _registration(self, started: Started) -> Registration:
+        config, dirs = self._config, started.dirs
+        return Registration(
+            incarnation_id=random_id(),
+            endpoints=bound_endpoints(config.advertised, started.ports),
+            controller_endpoints=self._controller_endpoints(started),
+            directories=tuple(dirs.directory_ids[path] for path in config.data_dirs),
+            rack=config.values[BROKER_RACK],
+            previous_epoch=previous_epoch(started.marks, list(config.data_dirs)),
+        )
+
+
+def new_name() -> str:
+    """A part of a directory's name that no other has."""
+    return secrets.token_hex(16)
+
+
+def address(endpoint: Endpoint) -> str:
+    """HOST:PORT as clients write it."""
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    return f"{host}:{endpoint.port}"

@@ -1,0 +1,235 @@
+"""Listening sockets: accept within the limits, close idle connections, drain on stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kavka.model.clock import Clock
+from kavka.net.connection import Connection, Dispatch, ReceiveBuffers
+from kavka.net.limits import ConnectionCount, ConnectionLimits
+
+log = logging.getLogger(__name__)
+
+ACCEPTS_PER_CALLBACK = 64
+ACCEPT_PAUSE_SECONDS = 1.0
+
+
+class AddressInUseError(OSError):
+    """A listener's address cannot be bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class SocketOptions:
+    """Kernel buffer sizes; -1 leaves them to the kernel's own tuning."""
+
+    send_buffer_bytes: int = -1
+    receive_buffer_bytes: int = -1
+    backlog: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class BoundListener:
+    """A listener whose port is known and whose clients can queue, but which is not served yet."""
+
+    name: str
+    host: str
+    port: int
+    socket: socket.socket
+
+
+def bind(name: str, host: str, port: int, options: SocketOptions) -> BoundListener:
+    """Open a listening socket; port 0 picks a free one."""
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except OSError as error:
+        raise AddressInUseError(error.errno, f"cannot listen on {host}:{port} ({name}): {error.strerror}") from None
+    sock = socket.socket(family, kind, proto)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if options.receive_buffer_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
+        sock.bind(address)
+        sock.listen(options.backlog)
+    except OSError as error:
+        sock.close()
+        raise AddressInUseError(error.errno, f"cannot listen on {host}:{port} ({name}): {error.strerror}") from None
+    sock.setblocking(False)
+    return BoundListener(name, host, sock.getsockname()[1], sock)
+
+
+class Server:
+    """All client listeners of a node and their connections."""
+
+    def __init__(
+        self,
+        listeners: list[BoundListener],
+        dispatch: Dispatch,
+        limits: ConnectionLimits,
+        options: SocketOptions,
+        clock: Clock,
+        on_close: Callable[[Connection], None] | None = None,
+    ) -> None:
+        self._on_close = on_close
+        self._listeners = listeners
+        self._dispatch = dispatch
+        self._limits = limits
+        self._options = options
+        self._clock = clock
+        self._buffers = ReceiveBuffers()
+        self._count = ConnectionCount(limits)
+        self._next_id = 0
+        self._paused = False
+        self._accepting = False
+        self._draining = False
+        self._all_gone = asyncio.Event()
+        self.connections: dict[int, Connection] = {}
+        self._seen: dict[int, tuple[int, int]] = {}
+        self._received_before = 0  # by connections that are closed
+        self._sent_before = 0
+
+    async def run(self) -> None:
+        """Serve until cancelled; then stop accepting and close what is left."""
+        self._accept_on()
+        sweep_seconds = max(1.0, min(10.0, self._limits.idle_ms / 2000)) if self._limits.idle_ms > 0 else 10.0
+        try:
+            while True:
+                await asyncio.sleep(sweep_seconds)
+                self._close_idle()
+        finally:
+            self._draining = True
+            self._accept_off()
+            for listener in self._listeners:
+                listener.socket.close()
+            for connection in list(self.connections.values()):
+                connection.close()
+
+    async def drain(self, timeout_ms: int) -> None:
+        """Stop accepting and reading, and wait until what was asked is answered."""
+        self._draining = True
+        self._accept_off()
+        for connection in list(self.connections.values()):
+            connection.finish()
+        if self.connections:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._all_gone.wait(), timeout_ms / 1000)
+
+    def limit(self, limits: ConnectionLimits) -> None:
+        """Take over changed caps; connections that are there stay."""
+        self._limits = self._count.limits = limits
+        if self._paused and not self._count.full:
+            self._paused = False
+            self._accept_on()
+
+    @property
+    def received_bytes(self) -> int:
+        """All bytes that clients have sent."""
+        return self._received_before + sum(one.received_bytes for one in self.connections.values())
+
+    @property
+    def sent_bytes(self) -> int:
+        """All bytes that clients were sent."""
+        return self._sent_before + sum(one.sent_bytes for one in self.connections.values())
+
+    # -- accepting ----------------------------------------------------------------------
+
+    def _accept_on(self) -> None:
+        if not self._accepting and not self._draining:
+            self._accepting = True
+            loop = asyncio.get_running_loop()
+            for listener in self._listeners:
+                loop.add_reader(listener.socket.fileno(), self._on_acceptable, listener)
+
+    def _accept_off(self) -> None:
+        if self._accepting:
+            self._accepting = False
+            loop = asyncio.get_running_loop()
+            for listener in self._listeners:
+                loop.remove_reader(listener.socket.fileno())
+
+    def _on_acceptable(self, listener: BoundListener) -> None:
+        for _ in range(ACCEPTS_PER_CALLBACK):
+            if self._count.full:
+                # Kafka's rule for the total cap: newcomers wait in the backlog until somebody leaves.
+                log.warning("%d connections are open: newcomers wait until somebody leaves", self._count.total)
+                self._paused = True
+                self._accept_off()
+                return
+            try:
+                sock, address = listener.socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                log.warning("cannot accept on %s: %s; trying again in %gs", listener.name, error, ACCEPT_PAUSE_SECONDS)
+                self._accept_off()
+                asyncio.get_running_loop().call_later(ACCEPT_PAUSE_SECONDS, self._accept_again)
+                return
+            self._admit(listener, sock, address)
+
+    def _accept_again(self) -> None:
+        if not self._paused:
+            self._accept_on()
+
+    def _admit(self, listener: BoundListener, sock: socket.socket, address: tuple[str, int]) -> None:
+        # A listener on all IPv6 addresses takes IPv4 clients too, and shows their addresses in this form.
+        host, port = address[0].removeprefix("::ffff:"), address[1]
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if self._options.send_buffer_bytes > 0:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._options.send_buffer_bytes)
+        except OSError:  # the client has gone already
+            sock.close()
+            return
+        if not self._count.admit(host):
+            log.debug("refused a connection from %s: it has its share already", host)
+            sock.close()
+            return
+        self._next_id += 1
+        connection = Connection(
+            loop=asyncio.get_running_loop(),
+            sock=sock,
+            connection_id=self._next_id,
+            listener=listener.name,
+            peer=(host, port),
+            dispatch=self._dispatch,
+            buffers=self._buffers,
+            max_frame=self._limits.max_frame_bytes,
+            on_close=self._closed,
+        )
+        self.connections[connection.id] = connection
+        connection.start()
+
+    def _closed(self, connection: Connection) -> None:
+        del self.connections[connection.id]
+        self._seen.pop(connection.id, None)
+        self._received_before += connection.received_bytes
+        self._sent_before += connection.sent_bytes
+        self._count.release(connection.peer_host)
+        if self._on_close is not None:
+            self._on_close(connection)
+        if self._draining and not self.connections:
+            self._all_gone.set()
+        if self._paused and not self._count.full:
+            self._paused = False
+            self._accept_on()
+
+    def _close_idle(self) -> None:
+        if self._limits.idle_ms <= 0:
+            return
+        now_ms = self._clock.monotonic_ms()
+        for connection in list(self.connections.values()):
+            moved = connection.received_bytes + connection.sent_bytes
+            seen = self._seen.get(connection.id)
+            if seen is None or seen[0] != moved:
+                self._seen[connection.id] = (moved, now_ms)
+            elif now_ms - seen[1] >= self._limits.idle_ms:
+                log.debug("closing idle connection %d from %s", connection.id, connection.peer_host)
+                connection.close()
