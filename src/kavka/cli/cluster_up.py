@@ -1,0 +1,148 @@
+"""`kavka cluster up`: several nodes on this machine, one process each, that come and go together."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from kavka.cli.options import key_values
+from kavka.cli.output import CommandError, note, write_line
+
+START_SECONDS: Final = 60.0
+STOP_SECONDS: Final = 90.0
+LOOK_SECONDS: Final = 0.2
+
+
+def up(
+    nodes: Annotated[int, typer.Option("--nodes", "-n", min=1, max=100, help="How many nodes.")] = 3,
+    data_dir: Annotated[
+        Path, typer.Option("--data-dir", metavar="DIR", help="Where all of them keep their data, settings and logs.")
+    ] = Path("kavka-cluster"),
+    listen: Annotated[
+        str,
+        typer.Option(
+            "--listen",
+            metavar="HOST:PORT",
+            help="Where the first node's clients connect; the others follow. Port 0: any.",
+        ),
+    ] = "127.0.0.1:9092",
+    override: Annotated[
+        list[str] | None,
+        typer.Option("--override", metavar="KEY=VALUE", help="A server.properties key of every node; may be repeated."),
+    ] = None,
+    ready_file: Annotated[
+        Path | None, typer.Option("--ready-file", metavar="FILE", help="Written as JSON once all nodes serve.")
+    ] = None,
+) -> None:
+    """Run a cluster of several nodes on this machine until told to stop (SIGTERM or Ctrl-C).
+
+    The first up to three nodes are controllers as well as brokers. What is in the directory already is used again: the
+    same nodes with the same data and addresses, and more brokers if more nodes are asked for. Each node's
+    `server.properties` and `node.log` are in `DIR/node-N`.
+
+    Example: `kavka cluster up --nodes 3 --data-dir /tmp/cluster`
+    """
+    from kavka.testing.local import lay_out
+
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise typer.BadParameter(f"{listen!r} is not HOST:PORT", param_hint="--listen")
+    config = key_values(override or [], "--override")
+    laid_out = lay_out(data_dir.absolute(), nodes, config, host=host, first_port=int(port))
+    stopping = threading.Event()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, lambda *_: stopping.set())
+    local = Processes({node.id: (node.home, ["--config", str(node.config)]) for node in laid_out})
+    try:
+        local.start(stopping)
+        if not stopping.is_set():
+            report = {
+                "bootstrap": ",".join(node.listen for node in laid_out),
+                "nodes": [
+                    {
+                        "id": node.id,
+                        "pid": local.pid(node.id),
+                        "listen": node.listen,
+                        "controller": node.controller,
+                        "data_dir": str(node.data_dir),
+                    }
+                    for node in laid_out
+                ],
+            }
+            if ready_file is not None:
+                write_whole(ready_file, report)
+            write_line(f"cluster of {len(laid_out)} nodes serves {report['bootstrap']} (Ctrl-C stops it)")
+            sys.stdout.flush()
+            local.watch(stopping)
+    finally:
+        local.stop()
+        if ready_file is not None:
+            ready_file.unlink(missing_ok=True)
+
+
+class Processes:
+    """The nodes' processes."""
+
+    def __init__(self, nodes: Mapping[int, tuple[Path, Sequence[str]]]) -> None:
+        from kavka.testing.process import NodeProcess
+
+        self._nodes = {id_: NodeProcess(home, os.environ, START_SECONDS) for id_, (home, _) in nodes.items()}
+        self._arguments = {id_: arguments for id_, (_, arguments) in nodes.items()}
+
+    def pid(self, node: int) -> int:
+        """The process id of a node."""
+        return self._nodes[node].pid
+
+    def start(self, stopping: threading.Event) -> None:
+        """Start all, and say of each when it serves; raises CommandError if one does not."""
+        from kavka.testing.process import NodeError
+
+        for id_, process in self._nodes.items():
+            command = [sys.executable, "-m", "kavka", "serve", *self._arguments[id_]]
+            process.spawn([*command, "--ready-file", str(process.ready_file)])
+        for id_, process in self._nodes.items():
+            try:
+                process.await_ready()
+            except NodeError as error:
+                if stopping.is_set():
+                    return
+                raise CommandError(f"node {id_}: {error}") from None
+            note(f"node {id_} serves {process.ready['bootstrap']} ({process.started_in_seconds:.1f} s)")
+
+    def watch(self, stopping: threading.Event) -> None:
+        """Wait until told to stop, and say so when a node ends before; raises CommandError when none is left."""
+        lost: set[int] = set()
+        while not stopping.wait(LOOK_SECONDS):
+            for id_, process in self._nodes.items():
+                if id_ not in lost and not process.running:
+                    lost.add(id_)
+                    note(f"kavka: node {id_} has ended by itself; its log is {process.log_file}")
+            if len(lost) == len(self._nodes):
+                raise CommandError("all nodes have ended")
+
+    def stop(self) -> None:
+        """Ask all to stop, and wait."""
+        from kavka.testing.process import NodeError
+
+        for process in self._nodes.values():
+            process.ask_to_stop()
+        for id_, process in self._nodes.items():
+            try:
+                process.await_end(STOP_SECONDS)
+            except NodeError as error:
+                note(f"kavka: node {id_}: {str(error).partition(';')[0]}")
+
+
+def write_whole(path: Path, value: object) -> None:
+    """Write JSON so that nobody sees half of it."""
+    temporary = path.with_name(f"{path.name}.tmp")
+    temporary.write_text(json.dumps(value) + "\n", encoding="utf-8")
+    temporary.replace(path)

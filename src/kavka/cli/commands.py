@@ -1,0 +1,120 @@
+"""All commands but the fast way into `serve`, and how their failures are told."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kavka.cli import cluster, configs, groups, log, pipeline, topics, transactions
+from kavka.cli.consume import consume
+from kavka.cli.format import format_dirs
+from kavka.cli.output import CommandError, abandon_stdout, note
+from kavka.cli.produce import produce
+from kavka.cli.version import version
+from kavka.model.errors import KafkaError
+
+app = typer.Typer(
+    name="kavka",
+    help=(
+        "Kavka: an Apache Kafka compatible streaming platform.\n\n"
+        "Start a node with `kavka serve`, then in another terminal: `echo hello | kavka produce greetings` and "
+        "`kavka consume greetings`. Commands talk to 127.0.0.1:9092 unless `--bootstrap` or the environment variable "
+        "`KAVKA_BOOTSTRAP` says otherwise; `--output json` is for scripts."
+    ),
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.command()
+def serve(
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", metavar="DIR", show_default="kavka-data", help="Where data is kept.")
+    ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            "--listen", metavar="HOST:PORT", show_default="127.0.0.1:9092", help="Where clients connect; port 0: any."
+        ),
+    ] = None,
+    console: Annotated[str, typer.Option("--console", metavar="HOST:PORT|off", help="The web console.")] = "off",
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="A server.properties file, as Kafka's.")
+    ] = None,
+    override: Annotated[
+        list[str] | None,
+        typer.Option("--override", metavar="KEY=VALUE", help="A key that wins over the file; may be repeated."),
+    ] = None,
+    ready_file: Annotated[
+        Path | None,
+        typer.Option("--ready-file", metavar="FILE", help="Written as JSON once requests are served."),
+    ] = None,
+) -> None:
+    """Run a node until it is told to stop (SIGTERM or Ctrl-C).
+
+    An empty data directory is formatted by itself. Any key of Kafka's server.properties can be given in a file, by
+    `--override`, or in the environment (`KAVKA_LOG_RETENTION_HOURS=24`).
+
+    Examples:
+
+    - `kavka serve`
+    - `kavka serve --data-dir /var/lib/kavka --listen 0.0.0.0:9092 --override num.partitions=3`
+    """
+    raise AssertionError("kavka.cli.app runs this command by itself")
+
+
+app.command("format")(format_dirs)
+app.add_typer(topics.app, name="topics")
+app.add_typer(groups.app, name="groups")
+app.add_typer(transactions.app, name="transactions")
+app.add_typer(configs.app, name="configs")
+app.command()(produce)
+app.command()(consume)
+app.add_typer(cluster.app, name="cluster")
+app.add_typer(log.app, name="log")
+app.add_typer(pipeline.app, name="pipeline")
+app.command()(version)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command; its failure is one line on standard error. The exit code."""
+    try:
+        result = app(args=list(arguments), prog_name="kavka", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        abandon_stdout()
+        return 1
+    except typer.Exit as done:
+        return done.exit_code
+    except typer.Abort:
+        return 130
+    except CommandError as error:
+        return _fail(str(error), error.exit_code)
+    except KafkaError as error:
+        return _fail(f"{error} ({type(error).__name__}, error {error.code})")
+    except (OSError, ValueError) as error:
+        return _fail(str(error))
+    except Exception as error:
+        # Usage errors have their exit code and wording from the command-line library, whose class is private to it.
+        code, wording = getattr(error, "exit_code", None), getattr(error, "format_message", None)
+        if code is None or wording is None:
+            raise
+        if type(error).__name__ == "NoArgsIsHelpError":
+            error.show()  # type: ignore[attr-defined]
+            return int(code)
+        return _fail(wording(), int(code))
+
+
+def _fail(message: str, exit_code: int = 1) -> int:
+    note(f"kavka: {' '.join(message.split())}")
+    return exit_code

@@ -1,0 +1,282 @@
+"""`kavka groups`: list, describe with lag, reset offsets, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+
+from kavka.cli.consume import parse_place
+from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, Timeout, group, run
+from kavka.cli.output import CommandError, Output, print_json, print_rows, write_line
+from kavka.client import (
+    EARLIEST,
+    LATEST,
+    Admin,
+    At,
+    CommittedOffset,
+    GroupDescription,
+    KafkaError,
+    TopicPartition,
+)
+
+app = group("Look at groups of consumers, at how far they have read, and change that.")
+
+RESTING = ("Empty", "Dead")
+LAG_COLUMNS = ["group", "topic", "partition", "committed", "end", "lag", "member", "host", "client_id"]
+MEMBER_COLUMNS = ["group", "member", "instance_id", "client_id", "host", "epoch", "partitions"]
+
+
+@app.command("list")
+def list_groups(
+    state: Annotated[list[str] | None, typer.Option("--state", help="Only in this state; may be repeated.")] = None,
+    type_: Annotated[list[str] | None, typer.Option("--type", help="Only of this type; may be repeated.")] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: OutputOption = Output.TABLE,
+    timeout: Timeout = 30.0,
+) -> None:
+    """List the groups.
+
+    Example: `kavka groups list --state Stable`
+    """
+
+    async def work() -> None:
+        async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
+            found = await admin.list_groups(states=state or (), types=type_ or ())
+        rows = [
+            {"group": one.id, "type": one.type, "state": one.state, "coordinator": one.coordinator} for one in found
+        ]
+        print_rows(output, ["group", "type", "state", "coordinator"], rows)
+
+    run(work())
+
+
+@app.command("describe")
+def describe_groups(
+    names: Annotated[list[str], typer.Argument(metavar="GROUP...", help="The groups to describe.")],
+    members: Annotated[bool, typer.Option("--members", help="Show members instead of offsets.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: OutputOption = Output.TABLE,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Show how far groups have read, how much is left, and who reads it.
+
+    Example: `kavka groups describe billing`
+    """
+
+    async def work() -> None:
+        async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
+            described = [await _described(admin, name) for name in dict.fromkeys(names)]
+        if output is Output.JSON:
+            print_json(described)
+            return
+        for one in described:
+            _show(one, members)
+
+    run(work())
+
+
+@app.command("reset-offsets")
+def reset_offsets(
+    name: Annotated[str, typer.Argument(metavar="GROUP", help="A group without members.")],
+    topic: Annotated[
+        list[str] | None,
+        typer.Option("--topic", metavar="TOPIC[:P,P]", help="A topic, or partitions of it; may be repeated."),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="PLACE", help="start, end, an offset, a time (2026-01-31T12:00), or @milliseconds."
+        ),
+    ] = None,
+    shift_by: Annotated[
+        int | None, typer.Option("--shift-by", metavar="N", help="So many records on, or back if negative.")
+    ] = None,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it; otherwise only show what would be.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: OutputOption = Output.TABLE,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Have a group go on reading elsewhere. Without --topic: everything that it has committed for.
+
+    Examples:
+
+    - `kavka groups reset-offsets billing --topic orders --to start`
+    - `kavka groups reset-offsets billing --shift-by -10 --execute`
+    """
+    if (to is None) == (shift_by is None):
+        raise typer.BadParameter("say either --to or --shift-by", param_hint="--to")
+
+    async def work() -> None:
+        async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
+            await _require_rest(admin, name)
+            committed = await admin.group_offsets(name)
+            chosen = await _chosen(admin, topic or [], committed)
+            target = await _target(admin, chosen, committed, to, shift_by)
+            if execute and target:
+                await admin.alter_group_offsets(name, target)
+        rows = [
+            {"group": name, "topic": tp.topic, "partition": tp.partition, "before": before(committed, tp), "after": at}
+            for tp, at in sorted(target.items())
+        ]
+        print_rows(output, ["group", "topic", "partition", "before", "after"], rows)
+        if not execute and output is Output.TABLE:
+            write_line("nothing was changed: add --execute to do it")
+
+    run(work())
+
+
+@app.command("delete")
+def delete_groups(
+    names: Annotated[list[str], typer.Argument(metavar="GROUP...", help="Groups without members.")],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: OutputOption = Output.TABLE,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Delete groups, with how far they have read.
+
+    Example: `kavka groups delete billing`
+    """
+
+    async def work() -> None:
+        deleted: list[str] = []
+        failure: KafkaError | None = None
+        async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
+            for name in names:
+                try:
+                    await admin.delete_group(name)
+                    deleted.append(name)
+                except KafkaError as error:
+                    failure = failure or type(error)(f"group {name!r}: {error}")
+        if output is Output.JSON:
+            print_json({"deleted": deleted})
+        else:
+            for name in deleted:
+                write_line(f"group {name} deleted")
+        if failure is not None:
+            raise failure
+
+    run(work())
+
+
+# -- describing ---------------------------------------------------------------------------------------------
+
+
+async def _described(admin: Admin, name: str) -> dict[str, object]:
+    described = await admin.describe_group(name)
+    committed = await admin.group_offsets(name)
+    owners = {tp: member for member in described.members for tp in member.partitions}
+    known = sorted({*committed, *owners})
+    ends = await admin.list_offsets(dict.fromkeys(known, LATEST)) if known else {}
+    offsets = []
+    for tp in known:
+        member, found, end = owners.get(tp), committed.get(tp), ends[tp].offset
+        offsets.append(
+            {
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "committed": found.offset if found is not None else None,
+                "end": end,
+                "lag": max(0, end - found.offset) if found is not None else None,
+                "member": member.id if member is not None else None,
+                "host": member.host if member is not None else None,
+                "client_id": member.client_id if member is not None else None,
+            }
+        )
+    return {
+        "group": described.id,
+        "type": described.type,
+        "state": described.state,
+        "coordinator": described.coordinator,
+        "assignor": described.assignor or None,
+        "epoch": described.epoch,
+        "members": _members(described),
+        "offsets": offsets,
+    }
+
+
+def _members(described: GroupDescription) -> list[dict[str, object]]:
+    return [
+        {
+            "member": member.id,
+            "instance_id": member.instance_id,
+            "client_id": member.client_id,
+            "host": member.host,
+            "epoch": member.epoch,
+            "partitions": [str(tp) for tp in sorted(member.partitions)],
+        }
+        for member in sorted(described.members, key=lambda member: member.id)
+    ]
+
+
+def _show(one: dict[str, object], members: bool) -> None:
+    shown, rows = ("members", MEMBER_COLUMNS) if members else ("offsets", LAG_COLUMNS)
+    found = one[shown]
+    assert isinstance(found, list)
+    assert isinstance(one["members"], list)
+    write_line(f"{one['group']}  {one['type']}  {one['state']}  members {len(one['members'])}")
+    print_rows(Output.TABLE, rows, [{"group": one["group"], **row} for row in found])
+
+
+# -- resetting ----------------------------------------------------------------------------------------------
+
+
+async def _require_rest(admin: Admin, name: str) -> None:
+    described = await admin.describe_group(name)
+    if described.state not in RESTING:
+        raise CommandError(f"group {name!r} has members ({described.state}): they must leave it first")
+
+
+async def _chosen(
+    admin: Admin, topics: list[str], committed: Mapping[TopicPartition, CommittedOffset]
+) -> list[TopicPartition]:
+    """The partitions that a user names: topics, or partitions of them."""
+    if not topics:
+        return sorted(committed)
+    chosen = []
+    for text in topics:
+        name, colon, some = text.rpartition(":")
+        if not colon:
+            name, some = text, ""
+        count = len((await admin.describe_topic(name)).partitions)
+        try:
+            wanted = [int(index) for index in some.split(",")] if some else list(range(count))
+        except ValueError:
+            raise typer.BadParameter(f"{text!r} is not TOPIC or TOPIC:P,P", param_hint="--topic") from None
+        missing = [index for index in wanted if not 0 <= index < count]
+        if missing:
+            raise CommandError(f"topic {name!r} has no partition {missing[0]}")
+        chosen += [TopicPartition(name, index) for index in wanted]
+    return chosen
+
+
+async def _target(
+    admin: Admin,
+    chosen: list[TopicPartition],
+    committed: Mapping[TopicPartition, CommittedOffset],
+    to: str | None,
+    shift_by: int | None,
+) -> dict[TopicPartition, int]:
+    """Where each partition shall be read on, within what its log has."""
+    if not chosen:
+        return {}
+    starts = {tp: one.offset for tp, one in (await admin.list_offsets(dict.fromkeys(chosen, EARLIEST))).items()}
+    ends = {tp: one.offset for tp, one in (await admin.list_offsets(dict.fromkeys(chosen, LATEST))).items()}
+    if shift_by is not None:
+        wanted = {tp: committed[tp].offset + shift_by for tp in chosen if tp in committed}
+    else:
+        place = parse_place(to or "", "--to")
+        if isinstance(place, At):
+            found = await admin.list_offsets(dict.fromkeys(chosen, place.timestamp_ms))
+            wanted = {tp: one.offset if one.offset >= 0 else ends[tp] for tp, one in found.items()}
+        elif isinstance(place, int):
+            wanted = dict.fromkeys(chosen, place)
+        else:
+            wanted = starts if place == "start" else ends
+    return {tp: min(max(at, starts[tp]), ends[tp]) for tp, at in wanted.items()}
+
+
+def before(committed: Mapping[TopicPartition, CommittedOffset], tp: TopicPartition) -> int | None:
+    """How far a partition was read."""
+    return committed[tp].offset if tp in committed else None

@@ -1,0 +1,58 @@
+"""What several commands have in common: options, and a client to work with."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from kavka.cli.output import Output
+
+T = TypeVar("T")
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+Bootstrap = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap",
+        "-b",
+        envvar="KAVKA_BOOTSTRAP",
+        metavar="HOST:PORT",
+        help="Where the cluster is; several addresses with commas between.",
+    ),
+]
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="A table for people or JSON for scripts.")]
+Timeout = Annotated[
+    float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long the cluster may take to answer.")
+]
+
+
+def group(help: str) -> typer.Typer:
+    """A group of commands that shows its help when called alone."""
+    return typer.Typer(
+        help=help,
+        no_args_is_help=True,
+        rich_markup_mode="markdown",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a command's coroutine to its end."""
+    import uvloop
+
+    result: T = uvloop.run(work)
+    return result
+
+
+def key_values(pairs: Iterable[str], option: str) -> dict[str, str]:
+    """Read key=value options."""
+    found = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint=option)
+        found[key] = value
+    return found

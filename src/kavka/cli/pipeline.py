@@ -1,0 +1,252 @@
+"""`kavka pipeline`: data pipelines on Spark."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, group, key_values
+from kavka.cli.output import CommandError, Output, note, print_rows
+
+if TYPE_CHECKING:
+    from kavka.spark.pipelines.spec import Pipeline
+
+app = group(
+    "Data pipelines on Spark: topics in, topics and lake tables out.\n\n"
+    "A project is a folder with `pipeline.yaml` and Python functions. It needs `pip install kavka[spark]`."
+)
+
+Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The project's folder.")]
+Master = Annotated[
+    str, typer.Option("--master", envvar="KAVKA_MASTER", metavar="URL", help="Where Spark runs: local[2], spark://...")
+]
+ProjectBootstrap = Annotated[
+    str | None, typer.Option("--bootstrap", "-b", metavar="HOST:PORT", help="Another cluster than the spec names.")
+]
+FlowOption = Annotated[str | None, typer.Option("--flow", metavar="NAME", help="Which flow, if there are several.")]
+LOCAL = "local[2]"
+HERE = Path()
+
+
+@app.command()
+def init(folder: Folder, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+    """Write a new project: a spec and a function to start from.
+
+    Example: `kavka pipeline init my-pipeline`
+    """
+    from kavka.spark.pipelines.project import create
+
+    for path in create(folder, folder.resolve().name, bootstrap):
+        note(f"wrote {path}")
+    note(f"next: `kavka pipeline dry-run {folder}`, then `kavka pipeline run {folder}`")
+
+
+@app.command()
+def run(
+    folder: Folder = HERE,
+    master: Master = LOCAL,
+    bootstrap: ProjectBootstrap = None,
+    once: Annotated[bool, typer.Option("--once", help="Read what is there now, then stop.")] = False,
+    declarative: Annotated[
+        bool, typer.Option("--declarative", help="As a Spark Declarative Pipeline: once, into Spark's own tables.")
+    ] = False,
+) -> None:
+    """Run the flows of a project, one line for each batch; Ctrl-C stops between two batches.
+
+    A pipeline that is started again goes on where its checkpoint ends.
+
+    Example: `kavka pipeline run my-pipeline --once`
+    """
+    pipeline = _load(folder, bootstrap)
+    if declarative:
+        from kavka.spark.pipelines.declarative import run_declarative
+
+        raise typer.Exit(run_declarative(pipeline, master))
+    from kavka.spark.pipelines.run import PipelineError
+    from kavka.spark.pipelines.run import run as run_pipeline
+
+    try:
+        run_pipeline(pipeline, master, note, once=once)
+    except PipelineError as error:
+        raise CommandError(str(error)) from None
+
+
+@app.command("dry-run")
+def dry_run(
+    folder: Folder = HERE,
+    master: Master = LOCAL,
+    bootstrap: ProjectBootstrap = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Check the spec, the functions and the topics; show what each flow would write.
+
+    Example: `kavka pipeline dry-run my-pipeline`
+    """
+    from kavka.spark.pipelines.run import PipelineError
+    from kavka.spark.pipelines.run import dry_run as check
+
+    try:
+        rows = check(_load(folder, bootstrap), master)
+    except PipelineError as error:
+        raise CommandError(str(error)) from None
+    print_rows(output, ("flow", "writes", "columns"), rows)
+
+
+@app.command()
+def status(folder: Folder = HERE, bootstrap: ProjectBootstrap = None, output: OutputOption = Output.TABLE) -> None:
+    """Show each flow's last batch, its lag, and how fresh its table is; needs no Spark.
+
+    Example: `kavka pipeline status my-pipeline`
+    """
+    pipeline = _load(folder, bootstrap)
+    from kavka.spark.pipelines.jobs import status as how
+
+    columns = ("flow", "state", "batch", "lag", "table_rows", "table_files", "seconds_since_commit")
+    print_rows(output, columns, how(pipeline))
+
+
+@app.command()
+def backfill(
+    folder: Folder = HERE,
+    flow: FlowOption = None,
+    start: Annotated[
+        str, typer.Option("--from", metavar="PLACE", help="earliest, JSON offsets, or a time.")
+    ] = "earliest",
+    end: Annotated[str, typer.Option("--to", metavar="PLACE", help="latest, JSON offsets, or a time.")] = "latest",
+    master: Master = LOCAL,
+    bootstrap: ProjectBootstrap = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Write a topic's history through a flow's function into its table, once for the same places.
+
+    A place is `earliest`, `latest`, offsets like `{"orders": {"0": 5}}`, or milliseconds since 1970. The running
+    pipeline writes what comes after; choose `--to` so that the two do not overlap.
+
+    Example: `kavka pipeline backfill my-pipeline --from earliest`
+    """
+    from kavka.spark.pipelines.jobs import backfill as fill
+    from kavka.spark.pipelines.run import session
+
+    pipeline = _load(folder, bootstrap)
+    chosen = pipeline.flow(flow)
+    place = {
+        "startingTimestamp" if start.isdigit() else "startingOffsets": start,
+        "endingTimestamp" if end.isdigit() else "endingOffsets": end,
+    }
+    key = hashlib.sha256(f"{chosen.name}|{start}|{end}".encode()).hexdigest()[:16]
+    with session(pipeline, master) as spark:
+        rows = _clear(lambda: fill(spark, pipeline, chosen, place, key))
+    print_rows(output, ("flow", "rows"), [{"flow": chosen.name, "rows": rows}])
+
+
+@app.command()
+def compact(
+    folder: Folder = HERE,
+    target_mb: Annotated[int, typer.Option("--target-mb", min=1, help="How large files should become.")] = 128,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Make few large files of the many small ones that micro-batches leave in tables; needs no Spark.
+
+    Example: `kavka pipeline compact my-pipeline --target-mb 64`
+    """
+    pipeline = _load(folder, None)
+    from kavka.spark.pipelines.jobs import compact as work
+
+    rows = [{"flow": name, **asdict(done)} for name, done in work(pipeline, target_mb << 20).items()]
+    print_rows(output, ("flow", "files_before", "files_after"), rows)
+
+
+@app.command()
+def mirror(
+    topics: Annotated[str, typer.Argument(metavar="TOPICS", help="Topics with commas between.")],
+    to: Annotated[str, typer.Option("--to", metavar="HOST:PORT", help="The cluster to copy to.")],
+    checkpoint: Annotated[Path, typer.Option("--checkpoint", metavar="FOLDER", help="Where to remember progress.")],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    rename: Annotated[
+        list[str] | None, typer.Option("--rename", metavar="OLD=NEW", help="Another name there; may be repeated.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on copying what comes.")] = False,
+    master: Master = LOCAL,
+) -> None:
+    """Copy topics to another cluster, or to other names, keeping partitions and timestamps; at least once.
+
+    Example: `kavka pipeline mirror orders --to 127.0.0.1:9192 --checkpoint mirrored`
+    """
+    _need_spark()
+    from kavka.spark.pipelines.jobs import mirror as copy
+    from kavka.spark.session import start
+
+    source = {"kafka.bootstrap.servers": bootstrap, "subscribe": topics}
+    names = key_values(rename or (), "--rename")
+    spark = _clear(lambda: start("kavka-mirror", master=master))
+    try:
+        query = _clear(lambda: copy(spark, source, to, names, str(checkpoint.resolve()), once=not follow))
+        _clear(query.awaitTermination)
+    except KeyboardInterrupt:
+        query.stop()
+    finally:
+        spark.stop()
+
+
+@app.command()
+def verify(
+    topics: Annotated[str, typer.Argument(metavar="TOPICS", help="Topics with commas between.")],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    master: Master = LOCAL,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Read every batch of topics in parallel and check it: CRC, sizes, records, offsets. Exit code 1 if any is bad.
+
+    Gaps in offsets are shown, not counted as faults: compaction and transactions leave them.
+
+    Example: `kavka pipeline verify orders`
+    """
+    _need_spark()
+    from kavka.spark.pipelines.jobs import verify as check
+    from kavka.spark.session import start
+
+    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topics}
+    spark = _clear(lambda: start("kavka-verify", master=master))
+    try:
+        found = _clear(lambda: check(spark, options))
+    finally:
+        spark.stop()
+    columns = ("topic", "partition", "start", "end", "batches", "records", "gaps", "fault")
+    print_rows(output, columns, [asdict(each) for each in found])
+    if any(each.fault for each in found):
+        raise typer.Exit(1)
+
+
+def _load(folder: Path, bootstrap: str | None) -> Pipeline:
+    _need_spark()
+    from kavka.spark.pipelines.spec import load
+
+    return load(folder, bootstrap)
+
+
+def _need_spark() -> None:
+    if importlib.util.find_spec("pyspark") is None:
+        raise CommandError("pipelines need Spark: pip install 'kavka[spark]'")
+    from kavka.spark.java import NoJavaError, java_home
+
+    try:
+        java_home()
+    except NoJavaError as error:
+        raise CommandError(str(error)) from None
+
+
+def _clear(work: Any) -> Any:
+    """Run something on Spark; its failure in one line."""
+    from pyspark.errors import PySparkException
+
+    from kavka.spark.pipelines.progress import one_line
+
+    try:
+        return work()
+    except PySparkException as error:
+        raise CommandError(one_line(error)) from None

@@ -1,0 +1,283 @@
+"""`kavka topics`: list, describe, create, delete, alter, reassign, elect."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, Timeout, group, key_values, run
+from kavka.cli.output import Output, note, print_json, print_rows, write_line
+from kavka.cli.placement import elect, reassign
+from kavka.client import Admin, ConfigResource, ConfigSource, KafkaError, NewTopic, TopicDescription
+from kavka.model.errors import TopicAlreadyExists, UnknownTopicOrPartition
+
+app = group("Create, look at, change and delete topics.")
+
+
+@app.command("list")
+def list_topics(
+    internal: Annotated[bool, typer.Option("--internal", help="Also those the cluster keeps for itself.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: OutputOption = Output.TABLE,
+    timeout: Timeout = 30.0,
+) -> None:
+    """List the topics.
+
+    Example: `kavka topics list --output json`
+    """
+
+    async def work() -> None:
+        async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
+            topics = await admin.list_topics(internal=internal)
+        rows = [
+            {"topic": topic.name, "partitions": topic.partitions, "internal": topic.internal, "id": str(topic.id)}
+            for topic in topics
+        ]
+        print_rows(output, ["topic", "partitions", "id"], rows)
+
+    run(work())
+
+
+@app.command("describe")
+def describe_topics(
+    names: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics to describe.")],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: OutputOption = Output.TABLE,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Show the partitions, replicas and changed configs of topics.
+
+    Example: `kavka topics describe orders payments`
+    """
+
+    async def work() -> None:
+        async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
+            topics = await admin.describe_topics(names)
+            resources = [ConfigResource.topic(name) for name in topics]
+            configs = await admin.describe_configs(*resources)
+        changed = {
+            resource.name: {entry.name: entry.value for entry in entries.values() if entry.source is ConfigSource.TOPIC}
+            for resource, entries in configs.items()
+        }
+        described = [_description(topics[name], changed[name]) for name in dict.fromkeys(names)]
+        if output is Output.JSON:
+            print_json(described)
+            return
+        for topic in described:
+            _show(topic)
+
+    run(work())
+
+
+@app.command("create")
+def create_topic(
+    name: Annotated[str, typer.Argument(metavar="TOPIC", help="Letters, digits, dots, dashes and underscores.")],
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-p", min=1, show_default="the broker's", help="How many partitions.")
+    ] = None,
+    replication_factor: Annotated[
+        int | None,
+        typer.Option("--replication-factor", "-r", min=1, show_default="the broker's", help="How many copies."),
+    ] = None,
+    config: Annotated[
+        list[str] | None, typer.Option("--config", "-c", metavar="KEY=VALUE", help="A topic config; may be repeated.")
+    ] = None,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Do nothing when the topic is already there.")
+    ] = False,
+    validate_only: Annotated[
+        bool, typer.Option("--validate-only", help="Only check whether it could be done.")
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: OutputOption = Output.TABLE,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Create a topic.
+
+    Example: `kavka topics create orders --partitions 6 --config cleanup.policy=compact`
+    """
+    topic = NewTopic(name, partitions or -1, replication_factor or -1, key_values(config or [], "--config"))
+    result, text = run(_create(bootstrap, int(timeout * 1000), topic, if_not_exists, validate_only))
+    print_json(result) if output is Output.JSON else write_line(text)
+
+
+async def _create(
+    bootstrap: str, timeout_ms: int, topic: NewTopic, if_not_exists: bool, validate_only: bool
+) -> tuple[dict[str, object], str]:
+    async with Admin(bootstrap, timeout_ms=timeout_ms) as admin:
+        try:
+            created = (await admin.create_topics([topic], validate_only=validate_only))[topic.name]
+        except TopicAlreadyExists:
+            if not if_not_exists:
+                raise
+            return {"topic": topic.name, "created": False}, f"topic {topic.name} is already there"
+    result: dict[str, object] = {
+        "topic": created.name,
+        "created": not validate_only,
+        "id": str(created.id),
+        "partitions": created.partitions,
+        "replication_factor": created.replication_factor,
+    }
+    verb = "could be created" if validate_only else "created"
+    return (
+        result,
+        f"topic {created.name} {verb}: partitions {created.partitions}, replicas {created.replication_factor}",
+    )
+
+
+@app.command("delete")
+def delete_topics(
+    names: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics to delete.")],
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Pass over topics that are not there.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: OutputOption = Output.TABLE,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Delete topics with all their records.
+
+    Example: `kavka topics delete orders`
+    """
+
+    async def work() -> None:
+        deleted: list[str] = []
+        failure: KafkaError | None = None
+        async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
+            for name in names:
+                try:
+                    await admin.delete_topic(name)
+                    deleted.append(name)
+                except UnknownTopicOrPartition as error:
+                    failure = failure or (None if if_exists else error)
+                except KafkaError as error:
+                    failure = failure or error
+        if output is Output.JSON:
+            print_json({"deleted": deleted})
+        else:
+            for name in deleted:
+                write_line(f"topic {name} deleted")
+        if failure is not None:
+            raise failure
+
+    run(work())
+
+
+@app.command("alter")
+def alter_topic(
+    name: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to change.")],
+    partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="How many it shall have in all.")],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: OutputOption = Output.TABLE,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Give a topic more partitions. (Its configs are changed by `kavka configs alter`.)
+
+    Example: `kavka topics alter orders --partitions 12`
+    """
+
+    async def work() -> None:
+        async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
+            await admin.create_partitions(name, partitions)
+        if output is Output.JSON:
+            print_json({"topic": name, "partitions": partitions})
+        else:
+            write_line(f"topic {name} has {partitions} partitions")
+
+    run(work())
+
+
+@app.command("reassign")
+def reassign_topics(
+    names: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics to move.")],
+    nodes: Annotated[
+        str | None, typer.Option("--to", metavar="NODE,NODE...", help="The nodes that shall hold them.")
+    ] = None,
+    replication_factor: Annotated[
+        int | None,
+        typer.Option("--replication-factor", "-r", min=1, show_default="as now", help="How many copies."),
+    ] = None,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Give up moves that are under way.")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return when the moves are done.")] = True,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: OutputOption = Output.TABLE,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Move the partitions of topics to other nodes, spread evenly; no record is lost on the way.
+
+    Examples:
+
+    - `kavka topics reassign orders payments --to 2,3,4`
+    - `kavka topics reassign orders --to 1,2,3 --replication-factor 3`
+    - `kavka topics reassign orders --cancel`
+    """
+    if (nodes is None) != cancel:
+        raise typer.BadParameter("give either the nodes or --cancel", param_hint="--to")
+    targets = _node_ids(nodes) if nodes is not None else []
+    work = reassign(bootstrap, int(timeout * 1000), names, targets, replication_factor, wait=wait)
+    rows = run(work)
+    if output is Output.JSON or rows:
+        print_rows(output, ["topic", "partition", "from", "to"], rows)
+    if not rows:
+        note("nothing has to move")
+
+
+@app.command("elect")
+def elect_leaders(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[TOPIC...]", help="Whose leaders; without any, of all topics.")
+    ] = None,
+    unclean: Annotated[
+        bool, typer.Option("--unclean", help="Where no replica in sync is left, take another: records may be lost.")
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: OutputOption = Output.TABLE,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Make the preferred replicas leaders again, or with --unclean elect leaders where there is none.
+
+    Example: `kavka topics elect orders`
+    """
+    rows = run(elect(bootstrap, int(timeout * 1000), names or [], unclean=unclean))
+    print_rows(output, ["topic", "partition", "outcome"], rows)
+    if not rows and output is Output.TABLE:
+        note("no election was needed")
+    if any(row["outcome"] != "elected" for row in rows):
+        raise typer.Exit(1)
+
+
+def _node_ids(text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts or not all(part.isdecimal() for part in parts):
+        raise typer.BadParameter(f"{text!r} is not a list of node ids", param_hint="--to")
+    return list(dict.fromkeys(map(int, parts)))
+
+
+def _description(topic: TopicDescription, configs: dict[str, str | None]) -> dict[str, object]:
+    return {
+        "topic": topic.name,
+        "id": str(topic.id),
+        "internal": topic.internal,
+        "configs": configs,
+        "partitions": [
+            {
+                "partition": row.index,
+                "leader": row.leader,
+                "leader_epoch": row.leader_epoch,
+                "replicas": list(row.replicas),
+                "isr": list(row.isr),
+                "offline": list(row.offline),
+            }
+            for row in topic.partitions
+        ],
+    }
+
+
+def _show(topic: dict[str, object]) -> None:
+    configs, partitions = topic["configs"], topic["partitions"]
+    assert isinstance(configs, dict)
+    assert isinstance(partitions, list)
+    changed = " ".join(f"{key}={value}" for key, value in sorted(configs.items()))
+    write_line(
+        f"{topic['topic']}  id {topic['id']}  partitions {len(partitions)}" + (f"  {changed}" if changed else "")
+    )
+    print_rows(Output.TABLE, ["partition", "leader", "leader_epoch", "replicas", "isr", "offline"], partitions)

@@ -1,0 +1,157 @@
+"""The Kafka client: producer, consumer and admin for asyncio; `kavka.client.blocking` has them without it.
+
+```python
+async with Producer("127.0.0.1:9092") as producer:
+    await producer.send_and_wait("orders", b"hello")
+```
+
+Names are imported when they are first used: a node needs only how to connect, and soon.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kavka.client.admin import Admin
+    from kavka.client.admin_cluster import (
+        ActiveProducer,
+        ClusterDescription,
+        Features,
+        LogDir,
+        Quorum,
+        ReplicaInfo,
+        UpgradeType,
+    )
+    from kavka.client.admin_configs import (
+        ConfigEntry,
+        ConfigResource,
+        ConfigSource,
+        ConfigSynonym,
+        ConfigType,
+        ResourceType,
+    )
+    from kavka.client.admin_groups import GroupDescription, GroupListing, GroupMember
+    from kavka.client.admin_placement import Election, Reassignment
+    from kavka.client.admin_topics import (
+        CreatedTopic,
+        NewTopic,
+        PartitionDescription,
+        TopicDescription,
+        TopicListing,
+    )
+    from kavka.client.admin_transactions import OpenTransaction, TransactionDescription, TransactionListing
+    from kavka.client.batching import Delivered, Delivery
+    from kavka.client.connection import Connection, connect
+    from kavka.client.consumer import At, Consumer, Place
+    from kavka.client.dial import Dial, TcpDial, Transport
+    from kavka.client.fetched import ConsumerRecord
+    from kavka.client.group_consumer import GroupConsumer
+    from kavka.client.group_offsets import CommittedOffset
+    from kavka.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, FoundOffset
+    from kavka.client.partitioner import murmur2, partition_for_key
+    from kavka.client.pool import Pool
+    from kavka.client.producer import Acks, Codec, Producer
+    from kavka.client.transactions import PreparedTransaction
+    from kavka.client.view import ClusterView, Node, PartitionView, TopicView
+    from kavka.model.errors import KafkaError
+    from kavka.model.types import TopicPartition
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "MAX_TIMESTAMP",
+    "Acks",
+    "ActiveProducer",
+    "Admin",
+    "At",
+    "ClusterDescription",
+    "ClusterView",
+    "Codec",
+    "CommittedOffset",
+    "ConfigEntry",
+    "ConfigResource",
+    "ConfigSource",
+    "ConfigSynonym",
+    "ConfigType",
+    "Connection",
+    "Consumer",
+    "ConsumerRecord",
+    "CreatedTopic",
+    "Delivered",
+    "Delivery",
+    "Dial",
+    "Election",
+    "Features",
+    "FoundOffset",
+    "GroupConsumer",
+    "GroupDescription",
+    "GroupListing",
+    "GroupMember",
+    "KafkaError",
+    "LogDir",
+    "NewTopic",
+    "Node",
+    "OpenTransaction",
+    "PartitionDescription",
+    "PartitionView",
+    "Place",
+    "Pool",
+    "PreparedTransaction",
+    "Producer",
+    "Quorum",
+    "Reassignment",
+    "ReplicaInfo",
+    "ResourceType",
+    "TcpDial",
+    "TopicDescription",
+    "TopicListing",
+    "TopicPartition",
+    "TopicView",
+    "TransactionDescription",
+    "TransactionListing",
+    "Transport",
+    "UpgradeType",
+    "connect",
+    "murmur2",
+    "partition_for_key",
+]
+
+_HOMES = {
+    "kavka.client.admin": "Admin",
+    "kavka.client.admin_cluster": "ActiveProducer ClusterDescription Features LogDir Quorum ReplicaInfo UpgradeType",
+    "kavka.client.admin_configs": "ConfigEntry ConfigResource ConfigSource ConfigSynonym ConfigType ResourceType",
+    "kavka.client.admin_groups": "GroupDescription GroupListing GroupMember",
+    "kavka.client.admin_placement": "Election Reassignment",
+    "kavka.client.admin_topics": "CreatedTopic NewTopic PartitionDescription TopicDescription TopicListing",
+    "kavka.client.admin_transactions": "OpenTransaction TransactionDescription TransactionListing",
+    "kavka.client.batching": "Delivered Delivery",
+    "kavka.client.connection": "Connection connect",
+    "kavka.client.consumer": "At Consumer Place",
+    "kavka.client.dial": "Dial TcpDial Transport",
+    "kavka.client.fetched": "ConsumerRecord",
+    "kavka.client.group_consumer": "GroupConsumer",
+    "kavka.client.group_offsets": "CommittedOffset",
+    "kavka.client.offsets": "EARLIEST LATEST MAX_TIMESTAMP FoundOffset",
+    "kavka.client.partitioner": "murmur2 partition_for_key",
+    "kavka.client.pool": "Pool",
+    "kavka.client.producer": "Acks Codec Producer",
+    "kavka.client.transactions": "PreparedTransaction",
+    "kavka.client.view": "ClusterView Node PartitionView TopicView",
+    "kavka.model.errors": "KafkaError",
+    "kavka.model.types": "TopicPartition",
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    """The public name, from the module that it is at home in."""
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    """What can be imported from here."""
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,46 @@
+"""The admin client: one face for topics, groups, configs and the cluster."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from kavka.client.admin_cluster import ClusterAdmin
+from kavka.client.admin_configs import ConfigsAdmin
+from kavka.client.admin_groups import GroupsAdmin
+from kavka.client.admin_placement import PlacementAdmin
+from kavka.client.admin_topics import TopicsAdmin
+from kavka.client.admin_transactions import TransactionsAdmin
+from kavka.client.pool import DEFAULT_TIMEOUT_MS, Pool
+
+
+class Admin(TopicsAdmin, GroupsAdmin, ConfigsAdmin, ClusterAdmin, PlacementAdmin, TransactionsAdmin):
+    """Administers a cluster.
+
+    ```python
+    async with Admin("127.0.0.1:9092") as admin:
+        await admin.create_topic("orders", partitions=3, configs={"retention.ms": "3600000"})
+        for topic in await admin.list_topics():
+            print(topic.name, topic.partitions)
+    ```
+
+    Errors of the cluster are raised as the KafkaError of their code.
+    """
+
+    def __init__(
+        self, bootstrap: str | Pool, *, timeout_ms: int = DEFAULT_TIMEOUT_MS, client_id: str = "kavka-admin"
+    ) -> None:
+        own = isinstance(bootstrap, str)
+        pool = Pool(bootstrap, client_id=client_id, timeout_ms=timeout_ms) if isinstance(bootstrap, str) else bootstrap
+        super().__init__(pool)
+        self._own_pool = own
+
+    async def __aenter__(self) -> Self:
+        await self._pool.any()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._own_pool:
+            await self._pool.close()

@@ -1,0 +1,199 @@
+"""Administration of groups: list, describe, their offsets, delete."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kavka.client.group_link import GroupLink
+from kavka.client.group_offsets import CommittedOffset, commit_offsets, fetch_offsets
+from kavka.client.pool import Pool
+from kavka.client.view import error_for, raise_for
+from kavka.model.errors import GroupIdNotFound, MalformedMessage, UnsupportedVersion
+from kavka.model.types import TopicPartition
+from kavka.protocol.consumer_protocol import PROTOCOL_TYPE, read_assignment
+from kavka.protocol.schemas import consumer_group_describe as consumer_schema
+from kavka.protocol.schemas import describe_groups as classic_schema
+from kavka.protocol.schemas.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from kavka.protocol.schemas.list_groups import ListGroupsRequest, ListGroupsResponse
+from kavka.protocol.schemas.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+
+DEAD = "Dead"
+
+
+class GroupListing(NamedTuple):
+    """A group in a list."""
+
+    id: str
+    type: str
+    state: str
+    protocol_type: str
+    coordinator: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A member of a group and what it has."""
+
+    id: str
+    client_id: str
+    host: str
+    instance_id: str | None
+    epoch: int | None
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group and its members; the epoch is that of a consumer group."""
+
+    id: str
+    type: str
+    state: str
+    coordinator: int
+    assignor: str
+    epoch: int | None
+    members: tuple[GroupMember, ...]
+
+
+class GroupsAdmin:
+    """The part of the admin client that deals with groups."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
+        """All groups of the cluster, or those in some states and of some types, by name."""
+        view = await self._pool.refresh()
+        request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+
+        async def ask(node: int) -> list[GroupListing]:
+            answer = await self._pool.request(request, ListGroupsResponse, node=node)
+            raise_for(answer.error_code)
+            return [
+                GroupListing(row.group_id, row.group_type or "classic", row.group_state, row.protocol_type, node)
+                for row in answer.groups
+            ]
+
+        found = await asyncio.gather(*(ask(node) for node in view.nodes))
+        return sorted(row for rows in found for row in rows)
+
+    async def describe_group(self, id_: str) -> GroupDescription:
+        """A group with its members; raises GroupIdNotFound."""
+        link = GroupLink(self._pool, id_)
+        try:
+            return await self._describe_consumer_group(link)
+        except (GroupIdNotFound, UnsupportedVersion):
+            return await self._describe_classic_group(link)
+
+    async def _describe_consumer_group(self, link: GroupLink) -> GroupDescription:
+        request = consumer_schema.ConsumerGroupDescribeRequest(
+            group_ids=[link.group_id], include_authorized_operations=False
+        )
+        answer = await link.ask(
+            request, consumer_schema.ConsumerGroupDescribeResponse, code=lambda one: one.groups[0].error_code
+        )
+        group = answer.groups[0]
+        raise_for(group.error_code, group.error_message)
+        return GroupDescription(
+            id=group.group_id,
+            type="consumer",
+            state=group.group_state,
+            coordinator=await link.node(),
+            assignor=group.assignor_name,
+            epoch=group.group_epoch,
+            members=tuple(
+                GroupMember(
+                    id=member.member_id,
+                    client_id=member.client_id,
+                    host=member.client_host.removeprefix("/"),
+                    instance_id=member.instance_id,
+                    epoch=member.member_epoch,
+                    partitions=frozenset(
+                        TopicPartition(one.topic_name, index)
+                        for one in member.assignment.topic_partitions
+                        for index in one.partitions
+                    ),
+                )
+                for member in group.members
+            ),
+        )
+
+    async def _describe_classic_group(self, link: GroupLink) -> GroupDescription:
+        request = classic_schema.DescribeGroupsRequest(groups=[link.group_id])
+        answer = await link.ask(
+            request, classic_schema.DescribeGroupsResponse, code=lambda one: one.groups[0].error_code
+        )
+        group = answer.groups[0]
+        raise_for(group.error_code, group.error_message)
+        if group.group_state == DEAD:
+            raise GroupIdNotFound(f"there is no group {link.group_id!r}")
+        return GroupDescription(
+            id=group.group_id,
+            type="classic",
+            state=group.group_state,
+            coordinator=await link.node(),
+            assignor=group.protocol_data,
+            epoch=None,
+            members=tuple(
+                GroupMember(
+                    id=member.member_id,
+                    client_id=member.client_id,
+                    host=member.client_host.removeprefix("/"),
+                    instance_id=member.group_instance_id,
+                    epoch=None,
+                    partitions=_assigned(group.protocol_type, member.member_assignment),
+                )
+                for member in group.members
+            ),
+        )
+
+    async def group_offsets(self, id_: str) -> dict[TopicPartition, CommittedOffset]:
+        """How far a group has read everything that it has committed for."""
+        return await fetch_offsets(GroupLink(self._pool, id_))
+
+    async def alter_group_offsets(self, id_: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Have a group that has no members go on elsewhere."""
+        await commit_offsets(GroupLink(self._pool, id_), offsets)
+
+    async def delete_group_offsets(self, id_: str, partitions: Iterable[TopicPartition]) -> None:
+        """Forget how far a group has read partitions of topics that it does not read at the moment."""
+        by_topic: dict[str, list[OffsetDeleteRequestPartition]] = {}
+        for tp in partitions:
+            by_topic.setdefault(tp.topic, []).append(OffsetDeleteRequestPartition(partition_index=tp.partition))
+        request = OffsetDeleteRequest(
+            group_id=id_,
+            topics=[OffsetDeleteRequestTopic(name=topic, partitions=rows) for topic, rows in by_topic.items()],
+        )
+        answer = await GroupLink(self._pool, id_).ask(request, OffsetDeleteResponse)
+        raise_for(answer.error_code)
+        for topic in answer.topics:
+            for row in topic.partitions:
+                raise_for(row.error_code)
+
+    async def delete_group(self, id_: str) -> None:
+        """Delete a group that has no members, with its offsets."""
+        request = DeleteGroupsRequest(groups_names=[id_])
+        answer = await GroupLink(self._pool, id_).ask(
+            request, DeleteGroupsResponse, code=lambda one: one.results[0].error_code
+        )
+        if answer.results[0].error_code:
+            raise error_for(answer.results[0].error_code)
+
+
+def _assigned(protocol_type: str, assignment: bytes) -> frozenset[TopicPartition]:
+    """What a member of a classic group has, if it is a consumer."""
+    if protocol_type != PROTOCOL_TYPE or not assignment:
+        return frozenset()
+    try:
+        found = read_assignment(assignment).assigned_partitions
+    except MalformedMessage:
+        return frozenset()
+    return frozenset(TopicPartition(one.topic, index) for one in found for index in one.partitions)

@@ -1,0 +1,520 @@
+"""The client without asyncio: the same classes with blocking methods, run by a loop in one thread."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, Self, TypeVar
+
+from kavka.client import admin as _admin
+from kavka.client import batching as _batching
+from kavka.client import consumer as _consumer
+from kavka.client import group_consumer as _group_consumer
+from kavka.client import producer as _producer
+from kavka.client.batching import Delivered
+from kavka.client.consumer import Place
+from kavka.client.fetched import ConsumerRecord
+from kavka.client.pool import DEFAULT_TIMEOUT_MS, Pool
+from kavka.client.producer import Acks, Codec
+from kavka.client.transactions import PreparedTransaction
+from kavka.model.errors import KafkaError, RequestTimedOut
+from kavka.model.types import TopicPartition
+from kavka.records.batch import Header
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_OUTBOX_RECORDS: Final = 10_000
+
+
+class Client:
+    """A connection to a cluster, for code that has no event loop.
+
+    ```python
+    with Client("127.0.0.1:9092") as client:
+        client.admin.create_topic("orders", partitions=3)
+        with client.producer() as producer:
+            print(producer.send("orders", b"value", key=b"key").result())
+        with client.consumer("orders") as consumer:
+            for record in consumer.until_end():
+                print(record.offset, record.value)
+    ```
+    """
+
+    def __init__(self, bootstrap: str, *, timeout_ms: int = DEFAULT_TIMEOUT_MS, client_id: str = "kavka") -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="kavka-client", daemon=True)
+        self._thread.start()
+        try:
+            self.pool = self.run(_open(bootstrap, timeout_ms, client_id))
+        except BaseException:
+            self._stop()
+            raise
+        self.admin = Admin(self)
+        """The blocking admin client."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hang up and end the thread."""
+        if not self._loop.is_closed():
+            self.run(self.pool.close())
+            self._stop()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the client's loop and wait for its result."""
+        if self._loop.is_closed():
+            work.close()
+            raise RuntimeError("the client is closed")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def producer(
+        self,
+        *,
+        acks: Acks = "all",
+        idempotence: bool | None = None,
+        codec: Codec = "none",
+        linger_ms: int = 5,
+        batch_bytes: int = 16_384,
+        max_request_bytes: int = 1_048_576,
+        delivery_timeout_ms: int = 120_000,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = 60_000,
+        two_phase_commit: bool = False,
+    ) -> Producer:
+        """A blocking producer; for options not listed here use the asyncio one."""
+        made = _producer.Producer(
+            self.pool,
+            acks=acks,
+            idempotence=idempotence,
+            codec=codec,
+            linger_ms=linger_ms,
+            batch_bytes=batch_bytes,
+            max_request_bytes=max_request_bytes,
+            delivery_timeout_ms=delivery_timeout_ms,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=transaction_timeout_ms,
+            two_phase_commit=two_phase_commit,
+        )
+        return Producer(self, made, transactional=transactional_id is not None)
+
+    def consumer(
+        self,
+        *sources: str | TopicPartition,
+        start: Place = "start",
+        isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
+        out_of_range: Literal["error", "start", "end"] = "error",
+    ) -> Consumer:
+        """A blocking consumer that reads these topics or partitions from a place on."""
+        made = _consumer.Consumer(self.pool, isolation=isolation, out_of_range=out_of_range)
+        consumer = Consumer(self, made)
+        if sources:
+            try:
+                consumer.assign(*sources, start=start)
+            except BaseException:
+                consumer.close()
+                raise
+        return consumer
+
+    def group_consumer(
+        self,
+        group: str,
+        *topics: str,
+        pattern: str | None = None,
+        protocol: Literal["consumer", "classic"] = "consumer",
+        start: Literal["start", "end", "error"] = "end",
+        auto_commit_ms: int | None = 5_000,
+        isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
+    ) -> GroupConsumer:
+        """A blocking member of a group; for options not listed here use the asyncio one."""
+        made = _group_consumer.GroupConsumer(
+            self.pool,
+            group=group,
+            topics=topics,
+            pattern=pattern,
+            protocol=protocol,
+            start=start,
+            auto_commit_ms=auto_commit_ms,
+            isolation=isolation,
+        )
+        return GroupConsumer(self, made)
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _open(bootstrap: str, timeout_ms: int, client_id: str) -> Pool:
+    pool = Pool(bootstrap, timeout_ms=timeout_ms, client_id=client_id)
+    await pool.any()
+    return pool
+
+
+class _Blocking(Generic[T, P]):
+    """Makes a blocking method of an async one, with its signature and docstring."""
+
+    def __init__(self, method: Callable[Concatenate[_admin.Admin, P], Coroutine[Any, Any, T]]) -> None:
+        self._method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, face: Admin, owner: type[Admin]) -> Callable[P, T]:
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            return face._client.run(self._method(face._inner, *args, **kwargs))
+
+        return call
+
+
+class Admin:
+    """The admin client; its methods are those of `kavka.client.Admin`."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._inner = _admin.Admin(client.pool)
+
+    create_topic = _Blocking(_admin.Admin.create_topic)
+    create_topics = _Blocking(_admin.Admin.create_topics)
+    delete_topic = _Blocking(_admin.Admin.delete_topic)
+    delete_topics = _Blocking(_admin.Admin.delete_topics)
+    list_topics = _Blocking(_admin.Admin.list_topics)
+    describe_topic = _Blocking(_admin.Admin.describe_topic)
+    describe_topics = _Blocking(_admin.Admin.describe_topics)
+    create_partitions = _Blocking(_admin.Admin.create_partitions)
+    delete_records = _Blocking(_admin.Admin.delete_records)
+    list_offsets = _Blocking(_admin.Admin.list_offsets)
+    list_groups = _Blocking(_admin.Admin.list_groups)
+    describe_group = _Blocking(_admin.Admin.describe_group)
+    group_offsets = _Blocking(_admin.Admin.group_offsets)
+    alter_group_offsets = _Blocking(_admin.Admin.alter_group_offsets)
+    delete_group_offsets = _Blocking(_admin.Admin.delete_group_offsets)
+    delete_group = _Blocking(_admin.Admin.delete_group)
+    describe_configs = _Blocking(_admin.Admin.describe_configs)
+    alter_configs = _Blocking(_admin.Admin.alter_configs)
+    replace_configs = _Blocking(_admin.Admin.replace_configs)
+    list_config_resources = _Blocking(_admin.Admin.list_config_resources)
+    describe_cluster = _Blocking(_admin.Admin.describe_cluster)
+    describe_quorum = _Blocking(_admin.Admin.describe_quorum)
+    describe_features = _Blocking(_admin.Admin.describe_features)
+    update_features = _Blocking(_admin.Admin.update_features)
+    describe_log_dirs = _Blocking(_admin.Admin.describe_log_dirs)
+    describe_producers = _Blocking(_admin.Admin.describe_producers)
+    elect_leaders = _Blocking(_admin.Admin.elect_leaders)
+    reassign = _Blocking(_admin.Admin.reassign)
+    reassignments = _Blocking(_admin.Admin.reassignments)
+    unregister_broker = _Blocking(_admin.Admin.unregister_broker)
+    remove_voter = _Blocking(_admin.Admin.remove_voter)
+
+
+class _Held:
+    """An async context manager that a task of the loop keeps open, since it must be left by the task that entered."""
+
+    def __init__(self, client: Client, manager: AbstractAsyncContextManager[object]) -> None:
+        self._client = client
+        self._closing = asyncio.Event()
+        opened: Future[None] = Future()
+        self._task = asyncio.run_coroutine_threadsafe(self._hold(manager, opened), client._loop)
+        try:
+            opened.result()
+        except BaseException:
+            self._task.cancel()
+            raise
+
+    async def _hold(self, manager: AbstractAsyncContextManager[object], opened: Future[None]) -> None:
+        try:
+            async with manager:
+                opened.set_result(None)
+                await self._closing.wait()
+        except BaseException as error:
+            if not opened.done():
+                opened.set_exception(error)
+                return
+            raise
+
+    def close(self) -> None:
+        """Leave the block and wait until that is done."""
+        if not self._task.done():
+            self._client._loop.call_soon_threadsafe(self._closing.set)
+        with contextlib.suppress(CancelledError):
+            self._task.result()
+
+    def abandon(self) -> None:
+        """Leave the block as after an exception in it."""
+        self._task.cancel()
+
+
+class Delivery:
+    """The promise that a record will be in the log."""
+
+    __slots__ = ("_error", "_inner", "_producer", "_seen")
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+        self._inner: _batching.Delivery | None = None
+        self._error: Exception | None = None
+        self._seen = False
+
+    def done(self) -> bool:
+        """Whether the outcome is known."""
+        return self._error is not None or (self._inner is not None and self._inner.done())
+
+    def result(self, timeout: float | None = None) -> Delivered:
+        """Wait (at most so many seconds) until the record is acknowledged; where it went, or raises why not."""
+        self._seen = True
+        return self._producer._client.run(self._outcome(timeout))
+
+    async def _outcome(self, seconds: float | None) -> Delivered:
+        try:
+            async with asyncio.timeout(seconds):
+                if self._inner is None and self._error is None:
+                    await self._producer._move()
+                if self._error is not None:
+                    raise self._error
+                assert self._inner is not None
+                return await self._inner
+        except TimeoutError:
+            raise RequestTimedOut(f"not acknowledged within {seconds} s") from None
+
+
+_Outgoing = tuple[Delivery, str, bytes | None, bytes | None, int | None, int | None, Sequence[Header]]
+
+
+class Producer:
+    """Sends records; made by `Client.producer`. Leaving its block sends everything, unless by an exception."""
+
+    def __init__(self, client: Client, inner: _producer.Producer, *, transactional: bool = False) -> None:
+        self._client = client
+        self._inner = inner
+        self._transactional = transactional
+        self._outbox: deque[_Outgoing] = deque()
+        self._moving = False
+        self._moved = threading.Condition()
+        self._one_mover = asyncio.Lock()
+        self._failed: Delivery | None = None
+        self._held = _Held(client, inner)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._held.abandon()
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        timestamp: int | None = None,
+        headers: Sequence[Header] = (),
+    ) -> Delivery:
+        """Hand a record to the loop's thread and return the promise of its delivery."""
+        delivery = Delivery(self)
+        with self._moved:
+            while len(self._outbox) >= _OUTBOX_RECORDS:
+                self._moved.wait()
+            self._outbox.append((delivery, topic, value, key, partition, timestamp, headers))
+            if not self._moving:
+                self._moving = True
+                asyncio.run_coroutine_threadsafe(self._move(), self._client._loop)
+        return delivery
+
+    def flush(self) -> None:
+        """Send what is buffered now and wait for it; raises the first failure that nobody has asked about."""
+        self._client.run(self._flush())
+
+    def close(self) -> None:
+        """Send everything, then close; an open transaction is aborted."""
+        try:
+            if self._transactional:
+                self._client.run(self._move())
+            else:
+                self.flush()
+        finally:
+            self._held.close()
+
+    # -- transactions -----------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Open a transaction: what is sent from now on becomes visible together, or not at all."""
+
+        async def begin() -> None:
+            self._inner.begin()
+
+        self._client.run(begin())
+
+    def commit(self) -> None:
+        """Make all of the transaction visible; raises what went wrong with it, and then it must be aborted."""
+        self._client.run(self._handed(self._inner.commit))
+
+    def abort(self) -> None:
+        """Let nothing of the transaction have been."""
+
+        async def abort() -> None:
+            await self._move()
+            self._failed = None
+            await self._inner.abort()
+
+        self._client.run(abort())
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """A transaction that is committed at the end of a block, or aborted if an exception leaves it."""
+        self.begin()
+        try:
+            yield
+            self.commit()
+        except BaseException:
+            with contextlib.suppress(KafkaError, RuntimeError):
+                self.abort()
+            raise
+
+    def send_offsets(self, offsets: Mapping[TopicPartition, int], group: str | GroupConsumer) -> None:
+        """Let a group have read up to these offsets, if the transaction is committed."""
+        self._client.run(self._inner.send_offsets(offsets, group if isinstance(group, str) else group._inner))
+
+    def prepare(self) -> PreparedTransaction:
+        """Write all of the transaction, and leave open how it ends (two-phase commit): only `complete` may follow."""
+        return self._client.run(self._handed(self._inner.prepare))
+
+    @property
+    def kept(self) -> PreparedTransaction | None:
+        """The transaction of an earlier instance that waits for `complete`."""
+        return self._inner.kept
+
+    def complete(self, decided: PreparedTransaction | None) -> bool:
+        """Commit the prepared transaction if it is the one that was decided for, else abort it; whether it was."""
+        return self._client.run(self._inner.complete(decided))
+
+    async def _handed(self, end: Callable[[], Awaitable[T]]) -> T:
+        """Do something once all that was sent is handed over; raises what could not be."""
+        await self._move()
+        failed, self._failed = self._failed, None
+        if failed is not None and failed._error is not None:
+            raise failed._error
+        return await end()
+
+    async def _move(self) -> None:
+        """Give the producer everything that has been handed over; when this returns, that is done."""
+        async with self._one_mover:
+            while batch := self._handed_over():
+                for delivery, topic, value, key, partition, timestamp, headers in batch:
+                    try:
+                        delivery._inner = await self._inner.send(
+                            topic, value, key=key, partition=partition, timestamp=timestamp, headers=headers
+                        )
+                    except Exception as error:  # it belongs to whoever asks for this delivery, or flushes
+                        delivery._error = error
+                        self._failed = self._failed or delivery
+
+    def _handed_over(self) -> list[_Outgoing]:
+        with self._moved:
+            batch = list(self._outbox)
+            self._outbox.clear()
+            self._moving = bool(batch)
+            self._moved.notify_all()
+            return batch
+
+    async def _flush(self) -> None:
+        await self._move()
+        await self._inner.flush()
+        failed, self._failed = self._failed, None
+        if failed is not None and failed._error is not None and not failed._seen:
+            raise failed._error
+
+
+class Consumer:
+    """Reads records; made by `Client.consumer`."""
+
+    def __init__(self, client: Client, inner: _consumer.Consumer) -> None:
+        self._client = client
+        self._inner = inner
+        self._held = _Held(client, inner)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._held.close()
+
+    def assign(self, *sources: str | TopicPartition, start: Place = "start") -> None:
+        """Read these topics or partitions, and no others, from a place on."""
+        self._client.run(self._inner.assign(*sources, start=start))
+
+    def seek(self, place: Place, *partitions: TopicPartition) -> None:
+        """Go on reading from another place: these partitions, or all that are assigned."""
+        self._client.run(self._inner.seek(place, *partitions))
+
+    def start_offsets(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
+        """The first offset of these partitions, or of all that are assigned."""
+        return self._client.run(self._inner.start_offsets(*partitions))
+
+    def end_offsets(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
+        """The offset after the last record of these partitions, or of all that are assigned."""
+        return self._client.run(self._inner.end_offsets(*partitions))
+
+    def read(
+        self, timeout_ms: int | None = None, *, ends: Mapping[TopicPartition, int] | None = None
+    ) -> list[ConsumerRecord]:
+        """The next records, at least one; none when none came in time or all positions have reached these `ends`."""
+        return self._client.run(self._inner.read(timeout_ms, ends=ends))
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        while True:
+            yield from self.read()
+
+    def until_end(self) -> Iterator[ConsumerRecord]:
+        """Every record up to what is now the end of the assigned partitions; some after it may be among them."""
+        ends = self.end_offsets()
+        while records := self.read(ends=ends):
+            yield from records
+
+
+class GroupConsumer(Consumer):
+    """Reads records as a member of a group; made by `Client.group_consumer`."""
+
+    _inner: _group_consumer.GroupConsumer
+
+    def __init__(self, client: Client, inner: _group_consumer.GroupConsumer) -> None:
+        super().__init__(client, inner)
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions that this member has."""
+        return self._inner.assignment
+
+    def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
+        """Remember how far the group has read: behind all records that were given out, or these offsets."""
+        self._client.run(self._inner.commit(offsets))
+
+    def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
+        """How far the group has read these partitions, or all that are assigned."""
+        return self._client.run(self._inner.committed(*partitions))

@@ -1,0 +1,294 @@
+"""One connection to a broker: pipelined requests, each answer given to the request it belongs to.
+
+Kafka answers the requests of a connection in their order, so an answer to any but the oldest
+request means that the stream cannot be trusted and closes the connection. So does a request
+that times out: nobody would be left to take its late answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+from kavka import __version__
+from kavka.client.dial import Dial, Transport
+from kavka.model.errors import (
+    BY_CODE,
+    CorruptMessage,
+    KafkaError,
+    NetworkException,
+    RequestTimedOut,
+    UnknownServerError,
+    UnsupportedVersion,
+)
+from kavka.protocol.header import encode_request, parse_response
+from kavka.protocol.registry import Api, ApiKey, api
+from kavka.protocol.schema import declared
+from kavka.protocol.schemas.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+R = TypeVar("R")
+
+MAX_FRAME_BYTES: Final = 256 * 1024 * 1024
+"""The largest answer taken: Kafka's own fetch limit is 50 MiB, but a first batch may be larger than asked for."""
+
+_SMALL: Final = 64 * 1024
+_UNSUPPORTED_VERSION: Final = UnsupportedVersion.code.to_bytes(2, "big")
+
+
+class _Sent:
+    """A request whose answer has not come."""
+
+    __slots__ = ("answer", "api", "correlation_id", "deadline", "version")
+
+    def __init__(
+        self, api: Api, version: int, correlation_id: int, answer: asyncio.Future[Any], deadline: float
+    ) -> None:
+        self.api = api
+        self.version = version
+        self.correlation_id = correlation_id
+        self.answer = answer
+        self.deadline = deadline
+
+
+class _Receiver(asyncio.BufferedProtocol):
+    """Cuts the stream into frames; a frame larger than the shared buffer is received into its own."""
+
+    def __init__(self, connection: Connection, max_frame_bytes: int) -> None:
+        self._connection = connection
+        self._max = max_frame_bytes
+        self._small = bytearray(_SMALL)
+        self._filled = 0
+        self._large: bytearray | None = None
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go."""
+        target = self._large if self._large is not None else self._small
+        return memoryview(target)[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take what arrived."""
+        self._filled += nbytes
+        if self._large is not None:
+            if self._filled == len(self._large):
+                frame, self._large, self._filled = self._large, None, 0
+                self._connection._received(frame)
+            return
+        try:
+            self._split()
+        except CorruptMessage as error:
+            self._connection._fail(error)
+
+    def _split(self) -> None:
+        buffer, start, end = self._small, 0, self._filled
+        while end - start >= 4:
+            size = int.from_bytes(buffer[start : start + 4], "big", signed=True)
+            if not 4 <= size <= self._max:
+                raise CorruptMessage(f"the broker announced an answer of {size} bytes")
+            if end - start - 4 < size:
+                if size > _SMALL - 4:
+                    # The records of a fetch are handed out as views of this buffer, which nobody writes again.
+                    self._large = bytearray(size)
+                    self._filled = end - start - 4
+                    self._large[: self._filled] = buffer[start + 4 : end]
+                    return
+                break
+            frame = bytes(buffer[start + 4 : start + 4 + size])
+            start += 4 + size
+            self._connection._received(frame)
+        if start:
+            buffer[: end - start] = buffer[start:end]
+        self._filled = end - start
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The peer or the network ended it."""
+        reason = f": {exc}" if exc is not None else ""
+        self._connection._fail(NetworkException(f"{self._connection.address} closed the connection{reason}"))
+
+
+class Connection:
+    """An open connection that knows what its broker understands; made by `connect`."""
+
+    def __init__(self, address: str, client_id: str, request_timeout_ms: int, max_frame_bytes: int) -> None:
+        self.address = address
+        self.versions: Mapping[int, tuple[int, int]] = {}
+        """The versions the broker offers, by API key."""
+        self.features: Mapping[str, int] = {}
+        """The finalized features of the cluster."""
+        self.on_close: Callable[[], None] | None = None
+        """Called once when the connection ends, for whatever reason."""
+        self._client_id = client_id
+        self._timeout_ms = request_timeout_ms
+        self._receiver = _Receiver(self, max_frame_bytes)
+        self._transport: Transport | None = None
+        self._loop = asyncio.get_running_loop()
+        self._sent: deque[_Sent] = deque()
+        self._next_id = 0
+        self._failure: KafkaError | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._failure is not None
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests wait for their answer."""
+        return len(self._sent)
+
+    def version(self, key: int, at_most: int | None = None) -> int:
+        """The newest version of an API that both sides know; UnsupportedVersion when there is none."""
+        spoken = api(key)
+        ours = spoken.max_version - spoken.latest_version_unstable
+        low, high = self.versions.get(key, (0, -1))
+        newest = min(high, ours if at_most is None else min(ours, at_most))
+        if newest < max(low, spoken.min_version):
+            offered = f"{spoken.name} only in versions {low} to {high}" if high >= 0 else f"no {spoken.name}"
+            raise UnsupportedVersion(f"{self.address} offers {offered}")
+        return newest
+
+    def send(
+        self, request: Any, response: type[R], *, version: int | None = None, timeout_ms: int | None = None
+    ) -> asyncio.Future[R]:
+        """Send a request now; the future has its answer, or the error that ended the connection."""
+        spoken = api(declared(type(request)).key)
+        chosen = self.version(spoken.key) if version is None else version
+        answer: asyncio.Future[R] = self._loop.create_future()
+        transport, correlation_id, frame = self._prepare(chosen, request)
+        deadline = self._loop.time() + (self._timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        self._sent.append(_Sent(spoken, chosen, correlation_id, answer, deadline))
+        if self._timer is None or self._timer_at > deadline:
+            self._watch(deadline)
+        transport.write(frame)
+        return answer
+
+    def send_unanswered(self, request: Any, *, version: int | None = None) -> None:
+        """Send a request that the broker does not answer: a produce with acks=0."""
+        chosen = self.version(declared(type(request)).key) if version is None else version
+        transport, _, frame = self._prepare(chosen, request)
+        transport.write(frame)
+
+    async def request(
+        self, request: Any, response: type[R], *, version: int | None = None, timeout_ms: int | None = None
+    ) -> R:
+        """Send a request and wait for its answer."""
+        return await self.send(request, response, version=version, timeout_ms=timeout_ms)
+
+    def close(self) -> None:
+        """Hang up; requests without an answer fail."""
+        self._fail(NetworkException(f"the connection to {self.address} was closed"))
+
+    def _prepare(self, version: int, request: Any) -> tuple[Transport, int, bytes]:
+        if self._failure is not None:
+            raise NetworkException(self._failure.message)
+        if self._transport is None:
+            raise NetworkException(f"not connected to {self.address}")
+        correlation_id = self._next_id
+        frame = encode_request(version, correlation_id, self._client_id, request)
+        self._next_id = (correlation_id + 1) & 0x7FFFFFFF
+        return self._transport, correlation_id, frame
+
+    def _received(self, frame: bytes | bytearray) -> None:
+        if self._failure is not None:
+            return
+        if not self._sent:
+            self._fail(CorruptMessage(f"{self.address} sent an answer that nothing asked for"))
+            return
+        sent = self._sent.popleft()
+        correlation_id = int.from_bytes(frame[:4], "big")
+        if correlation_id != sent.correlation_id:
+            self._sent.appendleft(sent)
+            self._fail(CorruptMessage(f"{self.address} answered {correlation_id} instead of {sent.correlation_id}"))
+            return
+        try:
+            message = _read_answer(sent, frame)
+        except KafkaError as error:
+            self._sent.appendleft(sent)
+            self._fail(CorruptMessage(f"{self.address} sent a {sent.api.name} answer that cannot be read: {error}"))
+            return
+        if not sent.answer.done():
+            sent.answer.set_result(message)
+
+    def _watch(self, deadline: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(deadline, self._check_deadlines)
+        self._timer_at = deadline
+
+    def _check_deadlines(self) -> None:
+        self._timer = None
+        if not self._sent:
+            return
+        oldest = min(sent.deadline for sent in self._sent)
+        if oldest > self._loop.time():
+            self._watch(oldest)
+            return
+        late = next(sent for sent in self._sent if sent.deadline == oldest)
+        self._fail(RequestTimedOut(f"{self.address} did not answer {late.api.name} in time"))
+
+    def _fail(self, error: KafkaError) -> None:
+        if self._failure is not None:
+            return
+        self._failure = error
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._transport is not None:
+            self._transport.abort()
+        sent, self._sent = self._sent, deque()
+        for each in sent:
+            if not each.answer.done():
+                each.answer.set_exception(type(error)(error.message))
+        if self.on_close is not None:
+            self.on_close()
+
+    async def _open(self, dial: Dial, host: str, port: int) -> None:
+        self._transport = await dial.dial(host, port, self._receiver)
+        newest = api(ApiKey.API_VERSIONS).max_version
+        answer = await self._ask_versions(newest)
+        if answer.error_code == UnsupportedVersion.code:
+            # The refusal is written at version 0 and says what the broker does understand, if it is not too old.
+            offered = {row.api_key: row.max_version for row in answer.api_keys}
+            answer = await self._ask_versions(min(newest, offered.get(ApiKey.API_VERSIONS, 0)))
+        if answer.error_code:
+            raise BY_CODE.get(answer.error_code, UnknownServerError)(f"{self.address} refused ApiVersions")
+        self.versions = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
+        self.features = {row.name: row.max_version_level for row in answer.finalized_features}
+
+    async def _ask_versions(self, version: int) -> ApiVersionsResponse:
+        request = ApiVersionsRequest(client_software_name="kavka", client_software_version=__version__)
+        return await self.request(request, ApiVersionsResponse, version=version)
+
+
+async def connect(
+    dial: Dial,
+    host: str,
+    port: int,
+    *,
+    client_id: str = "kavka",
+    request_timeout_ms: int = 30_000,
+    connect_timeout_ms: int = 10_000,
+    max_frame_bytes: int = MAX_FRAME_BYTES,
+) -> Connection:
+    """Connect to a broker and learn which versions it offers."""
+    connection = Connection(f"{host}:{port}", client_id, request_timeout_ms, max_frame_bytes)
+    try:
+        async with asyncio.timeout(connect_timeout_ms / 1000):
+            await connection._open(dial, host, port)
+    except TimeoutError:
+        connection.close()
+        raise NetworkException(f"{host}:{port} did not answer within {connect_timeout_ms} ms") from None
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _read_answer(sent: _Sent, frame: bytes | bytearray) -> Any:
+    version = sent.version
+    if sent.api.key == ApiKey.API_VERSIONS and frame[4:6] == _UNSUPPORTED_VERSION:
+        version = 0
+    return parse_response(sent.api, version, frame)[1]

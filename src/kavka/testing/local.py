@@ -1,0 +1,161 @@
+"""A cluster on one machine: a directory with one `server.properties` and one data directory per node, formatted."""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+MAX_CONTROLLERS: Final = 3
+LISTENER, CONTROLLER = "PLAINTEXT", "CONTROLLER"
+_PORTS: Final = range(20_000, 32_000)
+"""Below those that the system hands out: a node that is down for a while finds its port still free."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalNode:
+    """One node as its files describe it."""
+
+    id: int
+    home: Path
+    listen: str
+    controller: str | None
+    """Where its controller listens; None for one that is only a broker."""
+
+    @property
+    def data_dir(self) -> Path:
+        """Where it keeps its data."""
+        return self.home / "data"
+
+    @property
+    def config(self) -> Path:
+        """Its server.properties."""
+        return self.home / "server.properties"
+
+
+def lay_out(
+    root: Path,
+    nodes: int,
+    config: Mapping[str, str],
+    *,
+    host: str = "127.0.0.1",
+    first_port: int = 0,
+) -> list[LocalNode]:
+    """The nodes of a cluster under a directory: those that are there, and new ones up to the number asked for.
+
+    The first up to three of a new cluster are controllers too. With a first port the nodes listen on that and the
+    following ones, and their controllers on those after them; else on any that are free.
+    """
+    found = read_layout(root)
+    if found:
+        for number in range(len(found) + 1, nodes + 1):
+            found.append(add_node(root, config, roles="broker", host=host, port=first_port and first_port + number - 1))
+        return found
+    from kavka.quorum.format import random_id
+
+    controllers = min(nodes, MAX_CONTROLLERS)
+    ports = list(range(first_port, first_port + nodes + controllers)) if first_port else free_ports(nodes + controllers)
+    voters = [f"{host}:{port}" for port in ports[nodes:]]
+    initial = ",".join(f"{id_}@{address}:{random_id()}" for id_, address in enumerate(voters, 1))
+    cluster_id = str(random_id())
+    planned = []
+    for id_ in range(1, nodes + 1):
+        controller = voters[id_ - 1] if id_ <= controllers else None
+        node = LocalNode(id_, root / f"node-{id_}", f"{host}:{ports[id_ - 1]}", controller)
+        _write(node, voters, config)
+        _format(node, cluster_id, initial if controller else "")
+        planned.append(node)
+    return planned
+
+
+def add_node(
+    root: Path,
+    config: Mapping[str, str],
+    *,
+    roles: str = "broker,controller",
+    host: str = "127.0.0.1",
+    port: int = 0,
+) -> LocalNode:
+    """Lay out one more node of a cluster that is there; as a controller it joins the quorum by itself if told to."""
+    known = read_layout(root)
+    ports = [port] if port else free_ports(1)
+    controller = f"{host}:{free_ports(1)[0]}" if "controller" in roles else None
+    id_ = max(node.id for node in known) + 1
+    node = LocalNode(id_, root / f"node-{id_}", f"{host}:{ports[0]}", controller)
+    voters = [one.controller for one in known if one.controller is not None]
+    _write(node, voters + ([controller] if controller else []), config)
+    cluster_id = _properties(known[0].data_dir / "meta.properties")["cluster.id"]
+    _format(node, cluster_id, "")
+    return node
+
+
+def read_layout(root: Path) -> list[LocalNode]:
+    """The nodes that are laid out under a directory."""
+    found = []
+    for path in root.glob("node-*/server.properties"):
+        properties = _properties(path)
+        listeners = dict(one.split("://", 1) for one in properties["listeners"].split(","))
+        node_id = int(properties["node.id"])
+        found.append(LocalNode(node_id, path.parent, listeners[LISTENER], listeners.get(CONTROLLER)))
+    return sorted(found, key=lambda node: node.id)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback interface that nobody listens on."""
+    held: list[socket.socket] = []
+    try:
+        while len(held) < count:
+            sock = socket.socket()
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                sock.bind(("127.0.0.1", random.choice(_PORTS)))
+                sock.listen(1)
+            except OSError:
+                sock.close()
+            else:
+                held.append(sock)
+        return [sock.getsockname()[1] for sock in held]
+    finally:
+        for sock in held:
+            sock.close()
+
+
+def _write(node: LocalNode, voters: list[str], config: Mapping[str, str]) -> None:
+    node.home.mkdir(parents=True, exist_ok=True)
+    listeners = f"{LISTENER}://{node.listen}"
+    own = {
+        "process.roles": "broker,controller" if node.controller else "broker",
+        "node.id": str(node.id),
+        "listeners": f"{listeners},{CONTROLLER}://{node.controller}" if node.controller else listeners,
+        "controller.listener.names": CONTROLLER,
+        "controller.quorum.bootstrap.servers": ",".join(voters),
+        "log.dirs": str(node.data_dir),
+    }
+    lines = [f"{key}={value}\n" for key, value in {**own, **config}.items()]
+    node.config.write_text("".join(lines), encoding="utf-8")
+
+
+def _format(node: LocalNode, cluster_id: str, initial: str) -> None:
+    from kavka.model.clock import SystemClock
+    from kavka.quorum.format import format_dirs, parse_initial_controllers
+    from kavka.storage.disk import RealDisk
+
+    directory = str(node.data_dir)
+    format_dirs(
+        RealDisk(),
+        [directory],
+        directory,
+        cluster_id=cluster_id,
+        node_id=node.id,
+        now_ms=SystemClock().now_ms(),
+        controller=None,
+        initial_controllers=parse_initial_controllers(initial, CONTROLLER) if initial else (),
+    )
+
+
+def _properties(path: Path) -> dict[str, str]:
+    lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
+    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))

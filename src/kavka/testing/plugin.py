@@ -1,0 +1,138 @@
+"""The pytest plugin: fixture `kavka`, one real node per session with topics of its own for each test.
+
+`kavka_cluster` is three nodes that form a cluster, also one per session.
+
+Set `KAVKA_TEST_BOOTSTRAP` to run the same tests against a cluster that is already there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:  # a plugin is imported by every pytest run, also those that never ask for a node
+    from kavka.client import blocking
+    from kavka.testing.cluster import Cluster
+
+_LOG_LINES = 50
+_VISIBLE_MS = 10_000
+_NODE_KEY = pytest.StashKey["Kavka"]()
+
+
+class Kavka:
+    """What a test sees of the node."""
+
+    def __init__(self, bootstrap: str, cluster: Cluster | None, prefix: str) -> None:
+        self.bootstrap = bootstrap
+        """HOST:PORT for any Kafka client."""
+        self.cluster = cluster
+        """The process, or None when the tests run against another cluster."""
+        self._prefix = prefix
+        self._topics: list[str] = []
+        self._client: blocking.Client | None = None
+
+    @property
+    def client(self) -> blocking.Client:
+        """A blocking client of the node, opened at first use."""
+        if self._client is None:
+            from kavka.client import blocking
+
+            self._client = blocking.Client(self.bootstrap)
+        return self._client
+
+    def topic(
+        self, *, partitions: int = 1, replication_factor: int = -1, configs: Mapping[str, str] | None = None
+    ) -> str:
+        """Create a topic that only this test uses and that goes when it ends; returns its name."""
+        name = f"{self._prefix}-{len(self._topics)}"
+        self.client.admin.create_topic(
+            name, partitions=partitions, replication_factor=replication_factor, configs=configs
+        )
+        self._topics.append(name)
+        self.client.run(self.client.pool.topic(name, wait_ms=_VISIBLE_MS))  # in a larger cluster it takes a moment
+        return name
+
+    def close(self) -> None:
+        """Delete this test's topics and hang up."""
+        if self._client is None:
+            return
+        try:
+            if self._topics and (self.cluster is None or self.cluster.running):
+                self._client.admin.delete_topics(self._topics)
+        finally:
+            self._client.close()
+            self._client = None
+
+
+@pytest.fixture(scope="session")
+def kavka_config() -> Mapping[str, str]:
+    """Override this fixture to give the node `server.properties` keys."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def kavka_node(kavka_config: Mapping[str, str]) -> Iterator[Cluster]:
+    """The node that all tests of the session share."""
+    from kavka.testing.cluster import Cluster
+
+    with Cluster(config=kavka_config) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def kavka_cluster_nodes() -> int:
+    """Override this fixture for another number of nodes."""
+    return 3
+
+
+@pytest.fixture(scope="session")
+def kavka_cluster_session(kavka_config: Mapping[str, str], kavka_cluster_nodes: int) -> Iterator[Cluster]:
+    """The cluster that all tests of the session share."""
+    from kavka.testing.cluster import Cluster
+
+    with Cluster(nodes=kavka_cluster_nodes, quorum=True, config=kavka_config) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def kavka_cluster(request: pytest.FixtureRequest, kavka_cluster_session: Cluster) -> Iterator[Kavka]:
+    """A running cluster: as `kavka`, with `kavka.cluster.kill(2)` and the like; all nodes run when a test begins."""
+    kavka = Kavka(kavka_cluster_session.start().bootstrap, kavka_cluster_session, f"test-{os.urandom(6).hex()}")
+    request.node.stash[_NODE_KEY] = kavka
+    try:
+        yield kavka
+    finally:
+        kavka.close()
+
+
+@pytest.fixture
+def kavka(request: pytest.FixtureRequest) -> Iterator[Kavka]:
+    """A running node: `kavka.bootstrap` for any client, `kavka.topic()` for a topic of this test alone."""
+    elsewhere = os.environ.get("KAVKA_TEST_BOOTSTRAP")
+    cluster: Cluster | None = None if elsewhere else request.getfixturevalue("kavka_node")
+    kavka = Kavka(elsewhere or _running(cluster), cluster, f"test-{os.urandom(6).hex()}")
+    request.node.stash[_NODE_KEY] = kavka
+    try:
+        yield kavka
+    finally:
+        kavka.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failing test shows the last lines of its node's log."""
+    report = yield
+    kavka = item.stash.get(_NODE_KEY, None)
+    if report.failed and kavka is not None and kavka.cluster is not None:
+        lines = kavka.cluster.log.splitlines()[-_LOG_LINES:]
+        report.sections.append(("kavka node log", "\n".join(lines)))
+    return report
+
+
+def _running(cluster: Cluster | None) -> str:
+    """The address of the shared node, started again if a test has ended it."""
+    assert cluster is not None
+    return cluster.start().bootstrap

@@ -1,0 +1,68 @@
+"""Run many seeds: `python -m kavka.testing.sim --seeds 0-10000 --processes 2`; a seed that fails is printed."""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+
+from kavka.testing.sim.checks import ViolationError
+from kavka.testing.sim.cluster import Outcome, simulate
+
+
+def attempt(seed: int) -> Outcome | tuple[int, str]:
+    """One run, or the seed and what went wrong."""
+    try:
+        return simulate(seed)
+    except ViolationError as violation:
+        return seed, str(violation)
+    except Exception:
+        return seed, traceback.format_exc()
+
+
+def report(good: Sequence[Outcome]) -> str:
+    """What all runs did together, and the least of them."""
+    seconds = [one.virtual_ms // 1000 for one in good]
+    elections = [one.elections for one in good]
+    return "\n".join(
+        (
+            f"{sum(seconds):,} virtual seconds, at least {min(seconds)} in each run",
+            f"{sum(elections):,} elections, at least {min(elections)} in each run",
+            f"{sum(one.acked for one in good):,} acknowledged records",
+            f"{sum(one.snapshots for one in good):,} snapshots",
+            f"{sum(one.voter_changes for one in good):,} changes of voters",
+            f"{sum(one.truncations for one in good):,} truncations",
+        )
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the seeds and report; 1 if any failed."""
+    parser = argparse.ArgumentParser(prog="python -m kavka.testing.sim", description=__doc__)
+    parser.add_argument("--seeds", default="0-300", help="one seed, or FIRST-LAST")
+    parser.add_argument("--processes", type=int, default=1)
+    given = parser.parse_args(arguments)
+    first, _, last = given.seeds.partition("-")
+    seeds = range(int(first), int(last or first) + 1)
+    began = time.monotonic()
+    good: list[Outcome] = []
+    bad = 0
+    with multiprocessing.Pool(given.processes) as pool:
+        for found in pool.imap_unordered(attempt, seeds, chunksize=1):
+            if isinstance(found, Outcome):
+                good.append(found)
+            else:
+                bad += 1
+                sys.stdout.write(f"seed {found[0]}: {found[1]}\n")
+                sys.stdout.flush()
+    sys.stdout.write(f"{len(seeds):,} runs in {time.monotonic() - began:.0f} s, {bad} with violations\n")
+    if good:
+        sys.stdout.write(report(good) + "\n")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
