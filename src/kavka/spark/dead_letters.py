@@ -1,0 +1,40 @@
+"""Records that could not be read go to a topic of their own, as they were, with the reason in their headers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from kavka.client import Pool, Producer
+from kavka.model.types import TopicPartition
+
+REASON: Final = "kavka.error"
+TOPIC: Final = "kavka.topic"
+PARTITION: Final = "kavka.partition"
+OFFSET: Final = "kavka.offset"
+
+
+class DeadLetter(NamedTuple):
+    """A record that could not be read, and why."""
+
+    topic_partition: TopicPartition
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    reason: str
+
+    def headers(self) -> list[tuple[str, bytes | None]]:
+        """Where the record comes from and why it is here."""
+        topic, partition = self.topic_partition
+        texts = ((REASON, self.reason), (TOPIC, topic), (PARTITION, str(partition)), (OFFSET, str(self.offset)))
+        return [(name, text.encode()) for name, text in texts]
+
+
+async def send(pool: Pool, topic: str, letters: Sequence[DeadLetter]) -> None:
+    """Write dead letters and wait until they are acknowledged; a task that runs twice writes them twice."""
+    async with Producer(pool) as producer:
+        for letter in letters:
+            await producer.send(
+                topic, letter.value, key=letter.key, timestamp=letter.timestamp_ms, headers=letter.headers()
+            )

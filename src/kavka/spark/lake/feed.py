@@ -1,0 +1,63 @@
+"""Keeping a table fed: the function that Structured Streaming calls with each micro-batch, and the backfill's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kavka.spark.advice import FULL, is_full_disk
+from kavka.spark.lake.iceberg import TWIN
+from kavka.spark.lake.table import LakeError, TableSpec, open_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def feed(spec: TableSpec) -> Callable[[Any, int], None]:
+    """What `foreachBatch` is given: adds each micro-batch to a table once, however often it is called with it.
+
+    The query's id is that of its checkpoint: it stays the same over restarts, and a new checkpoint has a new one.
+    """
+
+    def add(frame: DataFrame, batch: int) -> None:
+        query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        if query is None:
+            raise LakeError("a table is fed by a streaming query: its micro-batch has no query id")
+        add_batch(spec, query, frame, batch)
+
+    return add
+
+
+def add_batch(spec: TableSpec, query: str, frame: DataFrame, batch: int) -> int:
+    """Add a micro-batch, unless it is in the table already; how many rows were added."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    table = open_table(spec)
+    last = table.last_batch(query)
+    if last is not None and last >= batch:
+        return 0
+    missing = [name for name in spec.partition_by if name not in frame.columns]
+    if missing:
+        raise LakeError(f"table {spec.path} is partitioned by {', '.join(missing)}, which the batch does not have")
+    schema = to_arrow_schema(frame.schema, timezone="UTC")
+    table.check(schema)
+    # Spark's default, INT96, is a timestamp that Iceberg refuses and nobody has statistics for.
+    frame.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    staged = table.staging(query, batch)
+    partition_by = list(spec.partition_by)
+    if spec.format == "iceberg":
+        for name in spec.partition_by:
+            frame = frame.withColumn(TWIN + name, frame[name])
+        partition_by = [TWIN + name for name in spec.partition_by]
+    writer = frame.write.mode("error")
+    if partition_by:
+        writer = writer.partitionBy(*partition_by)
+    try:
+        writer.parquet(staged)
+        return table.commit(query, batch, staged, schema)
+    except Exception as error:
+        if not is_full_disk(error):
+            raise
+        if table.last_batch(query) != batch:
+            table.discard(staged)  # it would only take more of what there is too little of
+        raise LakeError(f"table {spec.path}: no space is left for batch {batch}: {FULL}") from error

@@ -1,0 +1,176 @@
+"""Iceberg tables by pyiceberg: a batch is one snapshot, and the table's properties say which batches it has.
+
+The properties change in the same commit as the data, so they outlive the snapshots that maintenance expires.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from kavka.spark.lake.files import Files, bins
+from kavka.spark.lake.table import Compacted, Freshness, LakeError, TableSpec, new_columns
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+MARK: Final = "kavka.batch."
+TWIN: Final = "by_"
+"""Spark leaves the columns that it partitions by out of its files, and Iceberg wants them in: so twins are left out."""
+
+
+class Iceberg:
+    """One Iceberg table."""
+
+    def __init__(self, spec: TableSpec) -> None:
+        self._spec = spec
+        self._files = Files(spec.path)
+        self._catalog_: Catalog | None = None
+
+    def last_batch(self, query: str) -> int | None:
+        """The last batch of a query that is in the table."""
+        table = self._open()
+        mark = None if table is None else table.properties.get(MARK + query)
+        return None if mark is None else int(mark)
+
+    def check(self, schema: Any) -> None:
+        """Raise LakeError if the table cannot take rows of this schema."""
+        table = self._open()
+        if table is not None:
+            new_columns(self._spec.name, table.schema().as_arrow(), schema)
+
+    def staging(self, query: str, batch: int) -> str:
+        """Where Spark is to write the files of a batch."""
+        return self._files.uri(f"data/{batch}-{uuid.uuid4().hex[:12]}")
+
+    def commit(self, query: str, batch: int, staged: str, schema: Any) -> int:
+        """Make what is staged part of the table, in one snapshot."""
+        folder = staged.removeprefix(self._files.root).lstrip("/")
+        written = self._files.data(folder, ())
+        if not written:
+            return 0
+        table = self._open() or self._create(schema)
+        before = table.schema().as_arrow()
+        added = new_columns(self._spec.name, before, schema)
+        rows = sum(each.rows for each in written)
+        with table.transaction() as change:
+            if added:
+                with change.update_schema() as update:
+                    update.union_by_name(pa.schema([*before, *added]))
+            change.set_properties({MARK + query: str(batch)})
+            change.add_files(
+                [self._files.uri(each.path) for each in written],
+                snapshot_properties={"kavka.query": query, "kavka.batch": str(batch), "kavka.rows": str(rows)},
+                check_duplicate_files=False,  # their names are new; the check reads every manifest
+            )
+        return rows
+
+    def discard(self, staged: str) -> None:
+        """Delete what is staged."""
+        self._files.remove(staged.removeprefix(self._files.root).lstrip("/"))
+
+    def compact(self, target_bytes: int) -> Compacted:
+        """Make few large files of many small ones; one snapshot replaces the old files by the new."""
+        from pyiceberg.io.pyarrow import parquet_files_to_data_files
+
+        table = self._open()
+        if table is None:
+            raise LakeError(f"there is no Iceberg table {self._spec.name} at {self._spec.path}")
+        old = [task.file for task in table.scan().plan_files()]
+        by_path = {each.file_path: each for each in old}
+        schema = table.schema().as_arrow()
+        groups = [
+            group
+            for partition in {str(each.partition) for each in old}
+            for group in bins(
+                sorted((each.file_path, each.file_size_in_bytes) for each in old if str(each.partition) == partition),
+                target_bytes,
+            )
+        ]
+        if not groups:
+            return Compacted(len(old), len(old))
+        merged = []
+        for group in groups:
+            path = f"data/compact-{uuid.uuid4().hex[:12]}.parquet"
+            self._files.merge([self._relative(each) for each in group], path, _without_ids(schema))
+            merged.append(self._files.uri(path))
+        with table.transaction() as change, change.update_snapshot().overwrite() as snapshot:
+            for each in parquet_files_to_data_files(table.io, table.metadata, iter(merged)):
+                snapshot.append_data_file(each)
+            for group in groups:
+                for path in group:
+                    snapshot.delete_data_file(by_path[path])
+        return Compacted(len(old), len(old) - sum(map(len, groups)) + len(groups))
+
+    def freshness(self) -> Freshness:
+        """How much there is and how old it is."""
+        table = self._open()
+        if table is None:
+            return Freshness(0, 0, 0, None, None)
+        files = [task.file for task in table.scan().plan_files()]
+        times = [each.timestamp_ms for each in table.snapshots() if each.summary and each.summary["kavka.batch"]]
+        snapshot = table.current_snapshot()
+        return Freshness(
+            rows=sum(each.record_count for each in files),
+            files=len(files),
+            bytes=sum(each.file_size_in_bytes for each in files),
+            last_commit_ms=max(times, default=None),
+            version=None if snapshot is None else snapshot.sequence_number,
+        )
+
+    def _relative(self, path: str) -> str:
+        return path.removeprefix(self._files.root).lstrip("/")
+
+    def _catalog(self) -> Catalog:
+        if self._catalog_ is None:
+            from pyiceberg.catalog import load_catalog
+
+            properties = dict(self._spec.catalog)
+            if not properties:
+                self._files.system.create_dir(self._files.at(""), recursive=True)
+                properties = {"type": "sql", "uri": f"sqlite:///{self._files.at('catalog.db')}"}
+                properties["warehouse"] = self._files.uri("")
+            self._catalog_ = load_catalog("kavka", **properties)
+        return self._catalog_
+
+    def _open(self) -> Table | None:
+        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+        try:
+            return self._catalog().load_table(self._spec.name)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+
+    def _create(self, schema: Any) -> Table:
+        from pyiceberg.transforms import IdentityTransform
+
+        catalog = self._catalog()
+        namespace = self._spec.name.rpartition(".")[0]
+        if namespace:
+            catalog.create_namespace_if_not_exists(namespace)
+        nullable = pa.schema([each.with_nullable(True) for each in schema])
+        table = catalog.create_table(self._spec.name, nullable, location=self._files.uri(""))
+        if self._spec.partition_by:
+            with table.update_spec() as update:
+                for name in self._spec.partition_by:
+                    update.add_field(name, IdentityTransform(), name)
+        return catalog.load_table(self._spec.name)
+
+
+def _without_ids(schema: Any) -> Any:
+    """The columns without the ids of fields: files that are added must not have them."""
+    return pa.schema([_without_id(each) for each in schema])
+
+
+def _without_id(column: Any) -> Any:
+    kind = column.type
+    if pa.types.is_struct(kind):
+        kind = pa.struct([_without_id(each) for each in kind])
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        kind = pa.list_(_without_id(kind.value_field))
+    elif pa.types.is_map(kind):
+        kind = pa.map_(_without_id(kind.key_field), _without_id(kind.item_field))
+    return pa.field(column.name, kind, column.nullable)

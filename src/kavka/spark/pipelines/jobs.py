@@ -1,0 +1,199 @@
+"""Bulk work on whole topics and tables: backfill, compaction, mirroring, verification, and how things stand."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from kavka.client import NewTopic
+from kavka.client.blocking import Client
+from kavka.kernels.arrow import MAX_OFFSET, RecordColumns
+from kavka.model.errors import KafkaError
+from kavka.spark import reading
+from kavka.spark.brokers import Brokers
+from kavka.spark.columns import decode_batch
+from kavka.spark.lake.feed import add_batch
+from kavka.spark.lake.table import Compacted, open_table
+from kavka.spark.offsets import Range, from_json, plan
+from kavka.spark.options import SourceOptions, source_options
+from kavka.spark.pipelines.flows import batch_frame
+from kavka.spark.pipelines.progress import STATUS
+from kavka.spark.pipelines.spec import Flow, Pipeline, SpecError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEFAULT_TARGET: Final = 128 << 20
+
+
+def backfill(spark: SparkSession, pipeline: Pipeline, flow: Flow, place: Mapping[str, str], key: str) -> int:
+    """Write what lies between two places through a flow's function into its table; how many rows that added.
+
+    The key makes it repeatable: a backfill of the same key is done once.
+    """
+    if flow.sink.table is None:
+        raise SpecError(f"flow {flow.name} writes to a topic: backfill is for tables")
+    frame = batch_frame(spark, pipeline, flow, dict(place))
+    return add_batch(flow.sink.table, f"backfill-{key}", frame, 0)
+
+
+def compact(pipeline: Pipeline, target_bytes: int = DEFAULT_TARGET) -> dict[str, Compacted]:
+    """Compact the tables of a pipeline."""
+    tables = {flow.name: flow.sink.table for flow in pipeline.flows if flow.sink.table is not None}
+    if not tables:
+        raise SpecError("no flow of this pipeline writes to a table")
+    return {name: open_table(table).compact(target_bytes) for name, table in tables.items()}
+
+
+def status(pipeline: Pipeline) -> list[dict[str, Any]]:
+    """How each flow stands: its last batch, how far it is behind, and how fresh its table is."""
+    path = pipeline.folder / STATUS
+    reported: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    rows = []
+    for flow in pipeline.flows:
+        last = reported.get(flow.name, {})
+        row: dict[str, Any] = {
+            "flow": flow.name,
+            "state": last.get("state", "never run"),
+            "batch": last.get("batch"),
+            "lag": lag(pipeline, flow),
+        }
+        if flow.sink.table is not None:
+            fresh = open_table(flow.sink.table).freshness()
+            age = None if fresh.last_commit_ms is None else round(time.time() - fresh.last_commit_ms / 1000, 1)
+            row.update(table_rows=fresh.rows, table_files=fresh.files, seconds_since_commit=age)
+        rows.append(row)
+    return rows
+
+
+def lag(pipeline: Pipeline, flow: Flow) -> int | None:
+    """How many offsets a flow has not read yet, by its checkpoint and what the brokers say now; None: never run."""
+    here = checkpointed(Path(pipeline.checkpoint_of(flow)))
+    if here is None:
+        return None
+    options = {"kafka.bootstrap.servers": pipeline.bootstrap, "startingOffsets": "earliest"}
+    options["subscribe" if flow.source.topic is not None else "subscribePattern"] = (
+        flow.source.topic or flow.source.pattern or ""
+    )
+    brokers = Brokers(source_options(options, streaming=True))
+    try:
+        bounds = brokers.bounds(missing_ok=True)
+    finally:
+        brokers.close()
+    offsets, _ = from_json(here)
+    return sum(max(0, end - offsets.get(tp, bounds.earliest[tp])) for tp, end in bounds.latest.items())
+
+
+def checkpointed(folder: Path) -> dict[str, Any] | None:
+    """The offsets that a checkpoint says are done."""
+    commits = [int(path.name) for path in (folder / "commits").glob("[0-9]*") if path.name.isdigit()]
+    if not commits:
+        return None
+    lines = (folder / "offsets" / str(max(commits))).read_text().splitlines()
+    document: dict[str, Any] = json.loads(lines[2])
+    return document
+
+
+def mirror(
+    spark: SparkSession,
+    source: Mapping[str, str],
+    target: str,
+    rename: Mapping[str, str],
+    checkpoint: str,
+    *,
+    once: bool,
+) -> Any:
+    """Copy topics to another cluster (or to other names), keeping keys, headers, partitions and times."""
+    from pyspark.sql import functions
+
+    options = {"startingOffsets": "earliest", "includeHeaders": "true", **source}
+    create_targets(source_options(options, streaming=True), target, rename)
+    frame = spark.readStream.format("kavka").options(**options).load()
+    named = functions.col("topic")
+    for old, new in rename.items():
+        named = functions.when(functions.col("topic") == old, new).otherwise(named)
+    writer = (
+        frame.select("key", "value", "headers", "partition", "timestamp", named.alias("topic"))
+        .writeStream.format("kavka")
+        .option("kafka.bootstrap.servers", target)
+        .option("useTimestampColumn", "true")
+        .option("checkpointLocation", checkpoint)
+        .queryName("mirror")
+    )
+    return writer.trigger(availableNow=True).start() if once else writer.trigger(processingTime="1 second").start()
+
+
+def create_targets(options: SourceOptions, target: str, rename: Mapping[str, str]) -> None:
+    """Create the topics that are not there, with as many partitions as those they are copied from."""
+    brokers = Brokers(options)
+    try:
+        partitions, _ = brokers.partitions()
+    finally:
+        brokers.close()
+    counts: dict[str, int] = {}
+    for topic, partition in partitions:
+        name = rename.get(topic, topic)
+        counts[name] = max(counts.get(name, 0), partition + 1)
+    with Client(target) as client:
+        known = {topic.name for topic in client.admin.list_topics()}
+        missing = [NewTopic(name, partitions=count) for name, count in counts.items() if name not in known]
+        if missing:
+            client.admin.create_topics(missing)
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What is in a range, and what is wrong with it."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    batches: int
+    records: int
+    gaps: int
+    fault: str | None
+
+
+def verify(spark: SparkSession, options: Mapping[str, str], pieces: int = 8) -> list[Verified]:
+    """Read every batch of some topics in parallel: CRC, sizes, records, and whether offsets go on without gaps."""
+    read = source_options(options, streaming=False)
+    brokers = Brokers(read)
+    try:
+        bounds = brokers.bounds()
+    finally:
+        brokers.close()
+    ranges = plan(bounds.earliest, bounds.latest, min_partitions=pieces)
+    if not ranges:
+        return []
+    found: list[Verified] = (
+        spark.sparkContext.parallelize(ranges, len(ranges)).flatMap(lambda part: list(_verified(part, read))).collect()
+    )
+    return found
+
+
+def _verified(part: Range, options: SourceOptions) -> Iterator[Verified]:
+    batches = records = gaps = 0
+    expected = part.start
+    fault = None
+    columns = RecordColumns(False, False, False)
+    try:
+        for chunk in reading.chunks(part, options, None):
+            for info in chunk.batches:
+                if info.base_offset >= part.end:
+                    break
+                gaps += max(0, info.base_offset - expected)
+                expected = info.last_offset + 1
+                batches += 1
+                if not info.is_control:
+                    columns.clear()
+                    # A batch on the edge of two ranges is looked at in both and counted record by record in its own.
+                    records += decode_batch(columns, chunk.data, info, part.start, min(part.end, MAX_OFFSET))
+    except (KafkaError, ValueError) as error:
+        fault = f"at offset {expected}: {error}"
+    tp = part.topic_partition
+    yield Verified(tp.topic, tp.partition, part.start, part.end, batches, records, gaps, fault)

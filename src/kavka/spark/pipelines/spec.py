@@ -1,0 +1,229 @@
+"""What a pipeline is: the YAML file, read into values and checked, with the place of a mistake in every message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from kavka.spark.lake.table import FORMATS, TableSpec
+
+FILE: Final = "pipeline.yaml"
+MODES: Final = ("append", "update", "complete")
+
+
+class SpecError(ValueError):
+    """The spec says something that means nothing; the message says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a flow reads."""
+
+    topic: str | None = None
+    pattern: str | None = None
+    format: str | None = None
+    schema: str | None = None
+    message: str | None = None
+    start: str = "earliest"
+    max_per_trigger: int | None = None
+    dead_letters: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """Where a flow writes: a topic or a table."""
+
+    topic: str | None = None
+    table: TableSpec | None = None
+    mode: str = "append"
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """One query: read, transform, write."""
+
+    name: str
+    source: Source
+    sink: Sink
+    transform: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A whole project."""
+
+    name: str
+    folder: Path
+    bootstrap: str
+    flows: tuple[Flow, ...]
+    checkpoint: str
+    trigger: str = "2 seconds"
+    metrics_port: int | None = None
+    spark: Mapping[str, str] = field(default_factory=dict)
+    ship: tuple[str, ...] = ()
+
+    def flow(self, name: str | None) -> Flow:
+        """The flow of a name, or the only one."""
+        found = [flow for flow in self.flows if name is None or flow.name == name]
+        if len(found) != 1:
+            raise SpecError(f"say which flow: {', '.join(flow.name for flow in self.flows)}")
+        return found[0]
+
+    def checkpoint_of(self, flow: Flow) -> str:
+        """Where a flow's checkpoint is."""
+        return f"{self.checkpoint.rstrip('/')}/{flow.name}"
+
+
+def load(folder: Path, bootstrap: str | None = None) -> Pipeline:
+    """Read the spec of a project."""
+    import yaml
+
+    path = folder / FILE
+    if not path.is_file():
+        raise SpecError(f"{folder} has no {FILE}: `kavka pipeline init {folder}` writes one")
+    try:
+        document = yaml.safe_load(path.read_text())
+    except yaml.YAMLError as error:
+        raise SpecError(f"{path}: {error}") from None
+    return parse(document, folder.resolve(), bootstrap)
+
+
+def parse(document: Any, folder: Path, bootstrap: str | None = None) -> Pipeline:
+    """Make a pipeline of a YAML document."""
+    node = _Node(document, FILE)
+    flows = tuple(_flow(_Node(each, f"flows[{index}]"), folder) for index, each in enumerate(node.items("flows")))
+    names = [flow.name for flow in flows]
+    if not flows:
+        raise SpecError("the spec has no flows")
+    if len(set(names)) != len(names):
+        raise SpecError(f"two flows have the same name: {', '.join(names)}")
+    named = node.text("bootstrap", "127.0.0.1:9092")
+    pipeline = Pipeline(
+        name=node.text("name", folder.name),
+        folder=folder,
+        bootstrap=bootstrap or named,
+        flows=flows,
+        checkpoint=_located(node.text("checkpoint", ".kavka/checkpoint"), folder),
+        trigger=node.text("trigger", "2 seconds"),
+        metrics_port=node.number("metrics_port"),
+        spark=node.texts("spark"),
+        ship=tuple(map(str, node.items("ship"))),
+    )
+    node.done()
+    return pipeline
+
+
+def _flow(node: _Node, folder: Path) -> Flow:
+    flow = Flow(
+        name=node.text("name"),
+        source=_source(_Node(node.take("source"), f"{node.place}.source")),
+        sink=_sink(_Node(node.take("sink"), f"{node.place}.sink"), folder),
+        transform=node.optional("transform"),
+    )
+    node.done()
+    return flow
+
+
+def _source(node: _Node) -> Source:
+    source = Source(
+        topic=node.optional("topic"),
+        pattern=node.optional("pattern"),
+        format=node.optional("format"),
+        schema=node.optional("schema"),
+        message=node.optional("message"),
+        start=node.text("start", "earliest"),
+        max_per_trigger=node.number("max_per_trigger"),
+        dead_letters=node.optional("dead_letters"),
+        options=node.texts("options"),
+    )
+    node.done()
+    if (source.topic is None) == (source.pattern is None):
+        raise SpecError(f"{node.place}: exactly one of topic and pattern says what to read")
+    return source
+
+
+def _sink(node: _Node, folder: Path) -> Sink:
+    given = node.take("table", None)
+    table = None if given is None else _table(_Node(given, f"{node.place}.table"), folder)
+    sink = Sink(
+        topic=node.optional("topic"), table=table, mode=node.text("mode", "append"), options=node.texts("options")
+    )
+    node.done()
+    if (sink.topic is None) == (sink.table is None):
+        raise SpecError(f"{node.place}: exactly one of topic and table says where to write")
+    if sink.mode not in MODES:
+        raise SpecError(f"{node.place}.mode is one of {', '.join(MODES)}, not {sink.mode!r}")
+    if sink.table is not None and sink.mode != "append":
+        raise SpecError(f"{node.place}: a table is only appended to; mode {sink.mode} needs a topic")
+    return sink
+
+
+def _table(node: _Node, folder: Path) -> TableSpec:
+    form = node.text("format", "delta")
+    if form not in FORMATS:
+        raise SpecError(f"{node.place}.format is one of {', '.join(FORMATS)}, not {form!r}")
+    table = TableSpec(
+        path=_located(node.text("path"), folder),
+        format=form,  # type: ignore[arg-type]
+        partition_by=tuple(map(str, node.items("partition_by"))),
+        name=node.text("name", "default.events"),
+        catalog=node.texts("catalog"),
+    )
+    node.done()
+    return table
+
+
+def _located(path: str, folder: Path) -> str:
+    return path if "://" in path or path.startswith(("/", "file:")) else str(folder / path)
+
+
+class _Node:
+    """A mapping in the document, and where it is; what nobody took is a mistake."""
+
+    def __init__(self, value: Any, place: str) -> None:
+        if not isinstance(value, dict):
+            raise SpecError(f"{place} must be a mapping, not {type(value).__name__}")
+        self._left = dict(value)
+        self.place = place
+
+    def take(self, name: str, *default: Any) -> Any:
+        if name in self._left:
+            return self._left.pop(name)
+        if default:
+            return default[0]
+        raise SpecError(f"{self.place} lacks {name!r}")
+
+    def text(self, name: str, *default: str) -> str:
+        value = self.take(name, *default)
+        if not isinstance(value, str | int | float) or isinstance(value, bool):
+            raise SpecError(f"{self.place}.{name} must be text")
+        return str(value)
+
+    def optional(self, name: str) -> str | None:
+        return self.text(name) if self._left.get(name) is not None else self._left.pop(name, None)
+
+    def number(self, name: str) -> int | None:
+        value = self.take(name, None)
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            raise SpecError(f"{self.place}.{name} must be a number from 1 on")
+        return value
+
+    def items(self, name: str) -> list[Any]:
+        value = self.take(name, [])
+        if not isinstance(value, list):
+            raise SpecError(f"{self.place}.{name} must be a list")
+        return value
+
+    def texts(self, name: str) -> dict[str, str]:
+        value = self.take(name, {})
+        if not isinstance(value, dict):
+            raise SpecError(f"{self.place}.{name} must be a mapping")
+        return {str(key): str(each).lower() if isinstance(each, bool) else str(each) for key, each in value.items()}
+
+    def done(self) -> None:
+        if self._left:
+            raise SpecError(f"{self.place} has unknown entries: {', '.join(map(str, self._left))}")

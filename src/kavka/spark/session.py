@@ -1,0 +1,97 @@
+"""Starting Spark so that it starts fast, is small, and finds Java and our data source."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kavka.spark import ship as travel
+from kavka.spark.cache import cache_dir
+from kavka.spark.home import spark_home
+from kavka.spark.java import java_home, java_version
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEFAULTS: Final[Mapping[str, str]] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.shuffle.partitions": "2",
+    # Batches of 10,000 small rows are mostly overhead between the JVM and Python; whole megabytes are not.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "1m",
+}
+_ARCHIVES: Final = 2
+_JVM: Final = (
+    "-XX:+UseSerialGC -Xshare:auto -Xlog:disable "
+    f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}"
+)
+
+
+def start(
+    app: str,
+    *,
+    master: str = "local[2]",
+    memory: str = "1g",
+    conf: Mapping[str, str] | None = None,
+    ship: Sequence[str] = (),
+) -> SparkSession:
+    """A Spark session; on a cluster the kavka package and its kernels travel with it."""
+    home = java_home()
+    os.environ["JAVA_HOME"] = str(home)
+    # Executors would take the first python3 of the PATH, which need not be the one that has our packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if not travel.is_remote(master):
+        os.environ["SPARK_HOME"] = str(spark_home())
+    from pyspark.sql import SparkSession
+
+    settings = {**DEFAULTS, "spark.driver.memory": memory, **jvm_options(home)}
+    if travel.is_remote(master):
+        settings.update(travel.settings(travel.archive(cache_dir(), ship)))
+    settings.update(conf or {})
+    builder = SparkSession.builder.appName(app).master(master)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def jvm_options(home: Path) -> dict[str, str]:
+    """Flags that make a small JVM start sooner: one collector thread, and the classes of the last start kept in a file.
+
+    A JVM that finds the file unusable goes on without it.
+    """
+    version = java_version(home)
+    # The file is of use to a JVM with the same jars in the same place.
+    place = hashlib.sha256(os.environ.get("SPARK_HOME", sys.prefix).encode()).hexdigest()[:8]
+    archive = cache_dir() / f"spark-{pyspark_version()}-java-{version}-{place}.jsa"
+    if not archive.exists():
+        _keep_few(archive.parent)
+    if version >= 19:
+        flags = f"{_JVM} -XX:+AutoCreateSharedArchive -XX:SharedArchiveFile={archive}"
+    elif archive.exists():
+        flags = f"{_JVM} -XX:SharedArchiveFile={archive}"
+    else:
+        flags = f"{_JVM} -XX:ArchiveClassesAtExit={archive}"
+    return {"spark.driver.extraJavaOptions": flags}
+
+
+def _keep_few(folder: Path) -> None:
+    """Delete all but the newest of these files, each of which is large."""
+    found = sorted(folder.glob("spark-*.jsa"), key=lambda path: path.stat().st_mtime)
+    for path in found[:-_ARCHIVES]:
+        path.unlink(missing_ok=True)
+
+
+def pyspark_version() -> str:
+    """The version of the installed PySpark."""
+    return importlib.metadata.version("pyspark")

@@ -1,0 +1,150 @@
+"""Writing topics from Spark: Arrow writers with an idempotent producer for each task.
+
+At least once: a task that Spark runs again writes its rows again. Within one attempt nothing is written twice, whatever
+the network does. A task's producer is made by `_producer`, and what it wrote is in its commit message: an exactly-once
+mode makes a transactional one there and ends the transactions in `commit` and `abort`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructType, TimestampType
+
+from kavka.client import Codec, Pool, Producer
+from kavka.spark import reading
+from kavka.spark.options import OptionError, SinkOptions
+
+Messages = list[WriterCommitMessage | None]
+
+_BATCH_BYTES: Final = 128 << 10
+_LINGER_MS: Final = 20
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What one task wrote."""
+
+    rows: int
+
+
+def check_schema(schema: StructType, options: SinkOptions) -> None:
+    """The columns must be those of Spark's Kafka sink, with its types."""
+    allowed: dict[str, tuple[type[DataType], ...]] = {
+        "key": (StringType, BinaryType),
+        "value": (StringType, BinaryType),
+        "topic": (StringType,),
+        "partition": (IntegerType,),
+        "headers": (ArrayType,),
+    }
+    if options.use_timestamp:
+        allowed["timestamp"] = (TimestampType,)
+    found = {field.name: field.dataType for field in schema.fields}
+    if "value" not in found:
+        raise OptionError("the sink needs a column value, a string or binary; other columns are key, headers, topic")
+    for name, kinds in allowed.items():
+        if name in found and not isinstance(found[name], kinds):
+            wanted = " or ".join(kind.typeName() for kind in kinds)
+            raise OptionError(f"column {name} must be {wanted}, not {found[name].simpleString()}")
+    if options.topic is None and "topic" not in found:
+        raise OptionError('say where to write: option("topic", "NAME") or a column topic')
+
+
+def write(options: SinkOptions, batches: Iterator[Any]) -> Written:
+    """Write a task's rows and wait until all are acknowledged."""
+    return reading.run(_write(options, batches))
+
+
+async def _write(options: SinkOptions, batches: Iterator[Any]) -> Written:
+    rows = 0
+    pool = await reading.connected(options.bootstrap, options.timeout_ms, "kavka-spark-sink")
+    try:
+        async with _producer(pool, options) as producer:
+            for batch in batches:
+                await _send(producer, options, batch)
+                rows += batch.num_rows
+    finally:
+        await pool.close()
+    return Written(rows)
+
+
+def _producer(pool: Pool, options: SinkOptions) -> Producer:
+    return Producer(
+        pool,
+        codec=cast("Codec", options.compression),
+        batch_bytes=_BATCH_BYTES,
+        linger_ms=_LINGER_MS,
+        delivery_timeout_ms=options.timeout_ms,
+    )
+
+
+async def _send(producer: Producer, options: SinkOptions, batch: Any) -> None:
+    names = batch.schema.names
+    count = batch.num_rows
+    nothing: Sequence[Any] = (None,) * count
+    values = _bytes(batch.column("value"))
+    keys = _bytes(batch.column("key")) if "key" in names else nothing
+    # The option wins over the column, as in Spark's sink.
+    topics = (options.topic,) * count if options.topic is not None else batch.column("topic").to_pylist()
+    partitions = batch.column("partition").to_pylist() if "partition" in names else nothing
+    headers = batch.column("headers").to_pylist() if "headers" in names and options.include_headers else nothing
+    times = nothing
+    if options.use_timestamp and "timestamp" in names:
+        import pyarrow as pa
+
+        times = batch.column("timestamp").cast(pa.int64()).to_pylist()
+    for topic, key, value, partition, head, micros in zip(
+        topics, keys, values, partitions, headers, times, strict=True
+    ):
+        if topic is None:
+            raise OptionError("a row's topic is null: every row needs one")
+        await producer.send(
+            topic,
+            value,
+            key=key,
+            partition=partition,
+            headers=[(each["key"], each["value"]) for each in head] if head else (),
+            timestamp=None if micros is None else micros // 1000,
+        )
+
+
+def _bytes(column: Any) -> list[bytes | None]:
+    import pyarrow as pa
+
+    values: list[bytes | None] = column.cast(pa.binary()).to_pylist()
+    return values
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes a DataFrame."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        """Write one task's rows."""
+        return write(self._options, iterator)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes the micro-batches of a stream."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        """Write one task's rows of a micro-batch."""
+        return write(self._options, iterator)
+
+    def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803  (Spark's name)
+        """All tasks have written: nothing is left to do."""
+
+    def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
+        """Some task failed: what the others wrote stays, and the batch will be written again."""

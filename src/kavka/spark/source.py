@@ -1,0 +1,324 @@
+"""Reading topics in Spark: batch and stream readers for the Python Data Source API.
+
+The driver plans ranges of offsets; a task reads one. A reader is pickled and sent to tasks: it holds options only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    DataSourceStreamReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    LessThan,
+    LessThanOrEqual,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from kavka.model.types import TopicPartition
+from kavka.spark import reading
+from kavka.spark.brokers import Bounds, Brokers
+from kavka.spark.columns import TYPES, record_batches
+from kavka.spark.dead_letters import DeadLetter
+from kavka.spark.offsets import (
+    BEGIN,
+    INITIAL,
+    DataLossError,
+    Range,
+    admit,
+    continued,
+    from_json,
+    losses,
+    plan,
+    to_json,
+)
+from kavka.spark.options import ERROR, SourceOptions
+from kavka.spark.values import Bad, Decoder, decoder
+
+Json = dict[str, Any]
+
+
+@dataclass
+class RangePartition(InputPartition):
+    """One task's share: a range and the id that its topic had when it was planned."""
+
+    range: Range
+    topic_id: str | None
+
+
+class UndecodableValueError(ValueError):
+    """A value that cannot be read as the query says, and nowhere to put it."""
+
+
+def read(options: SourceOptions, partition: InputPartition) -> Iterator[Any]:
+    """The rows of a range as Arrow record batches, in the columns that the query asked for."""
+    if not isinstance(partition, RangePartition):
+        return  # Spark sends an empty partition where there is nothing to read
+    part, columns = partition.range, options.columns
+    made = decoder(options) if "value" in columns else None
+    if made is None:
+        found = reading.chunks(part, options, partition.topic_id)
+        yield from record_batches(part.topic_partition, found, part.start, part.end, columns)
+        return
+    # What is needed for a dead letter is read too, whether or not the query wants to see it.
+    wanted = (name for name in columns if name != ERROR)
+    needed = tuple(dict.fromkeys((*wanted, "key", "offset", "timestamp")))
+    found = reading.chunks(part, options, partition.topic_id)
+    for batch in record_batches(part.topic_partition, found, part.start, part.end, needed):
+        yield _decoded(options, part.topic_partition, batch, made)
+
+
+def _decoded(options: SourceOptions, tp: TopicPartition, batch: Any, made: Decoder) -> Any:
+    """A record batch with its values decoded; rows with bad values are set aside, or marked if the query asks why."""
+    values, bad = made.decode(batch.column("value").to_pylist())
+    made_here = {"value": values}
+    if ERROR in options.columns:
+        reasons = dict(bad)
+        made_here[ERROR] = pa.array([reasons.get(row) for row in range(len(values))], TYPES[ERROR])
+    arrays = [made_here[name] if name in made_here else batch.column(name) for name in options.columns]
+    decoded = pa.RecordBatch.from_arrays(arrays, names=list(options.columns))
+    if bad and (options.dead_letter_topic is not None or ERROR not in options.columns):
+        _set_aside(options, _letters(tp, batch, bad))
+    if not bad or ERROR in options.columns:
+        return decoded
+    rejected = {row for row, _ in bad}
+    return decoded.filter(pa.array([row not in rejected for row in range(decoded.num_rows)]))
+
+
+def _letters(tp: TopicPartition, batch: Any, bad: Bad) -> list[DeadLetter]:
+    return [
+        DeadLetter(
+            tp,
+            batch.column("offset")[row].as_py(),
+            batch.column("timestamp")[row].cast(pa.int64()).as_py() // 1000,
+            batch.column("key")[row].as_py(),
+            batch.column("value")[row].as_py(),
+            reason,
+        )
+        for row, reason in bad
+    ]
+
+
+def _set_aside(options: SourceOptions, letters: Sequence[DeadLetter]) -> None:
+    if options.dead_letter_topic is None:
+        first = letters[0]
+        raise UndecodableValueError(
+            f"{first.topic_partition} at offset {first.offset}: the value is not {options.value_format}: "
+            f'{first.reason}. To go on without such records, set option("deadLetterTopic", "TOPIC")'
+        )
+    reading.send_dead_letters(options, letters)
+
+
+class BatchReader(DataSourceReader):
+    """Reads what is there between two places."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """One task for each range."""
+        brokers = Brokers(self._options)
+        try:
+            bounds = brokers.bounds()
+            start, end = self._narrowed(brokers, bounds, brokers.starting(bounds), brokers.ending(bounds))
+        finally:
+            brokers.close()
+        return planned(self._options, start, end, bounds.ids)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of one range."""
+        return read(self._options, partition)
+
+    def _narrowed(
+        self, brokers: Brokers, bounds: Bounds, start: dict[TopicPartition, int], end: dict[TopicPartition, int]
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        return start, end
+
+
+@dataclass
+class Narrowing:
+    """What filters say of the offsets to read: never more than the rows that pass them."""
+
+    topics: set[str] | None = None
+    partitions: set[int] | None = None
+    first: int = 0
+    after: int = (1 << 63) - 1
+    since_ms: int | None = None
+
+    def add(self, each: Filter) -> None:
+        """Take a filter into account; one that says nothing of offsets changes nothing."""
+        match each:
+            case EqualTo(attribute=("topic",), value=str(value)):
+                self.topics = {value} & (self.topics if self.topics is not None else {value})
+            case In(attribute=("topic",), value=values):
+                self.topics = set(values) & (self.topics if self.topics is not None else set(values))
+            case EqualTo(attribute=("partition",), value=int(value)):
+                self.partitions = {value} & (self.partitions if self.partitions is not None else {value})
+            case In(attribute=("partition",), value=values):
+                self.partitions = set(values) & (self.partitions if self.partitions is not None else set(values))
+            case EqualTo(attribute=("offset",), value=int(value)):
+                self.first, self.after = max(self.first, value), min(self.after, value + 1)
+            case GreaterThan(attribute=("offset",), value=int(value)):
+                self.first = max(self.first, value + 1)
+            case GreaterThanOrEqual(attribute=("offset",), value=int(value)):
+                self.first = max(self.first, value)
+            case LessThan(attribute=("offset",), value=int(value)):
+                self.after = min(self.after, value)
+            case LessThanOrEqual(attribute=("offset",), value=int(value)):
+                self.after = min(self.after, value + 1)
+            case (
+                GreaterThan(attribute=("timestamp",), value=value)
+                | GreaterThanOrEqual(attribute=("timestamp",), value=value)
+                | EqualTo(attribute=("timestamp",), value=value)
+            ):
+                # No record before the first that is so late can pass; the last ones are not sorted, so no upper bound.
+                self.since_ms = max(self.since_ms or 0, int(value.timestamp() * 1000))
+
+    def keeps(self, tp: TopicPartition) -> bool:
+        """Whether any row of a partition can pass."""
+        topic, partition = tp
+        return (self.topics is None or topic in self.topics) and (
+            self.partitions is None or partition in self.partitions
+        )
+
+
+class FilteringReader(BatchReader):
+    """Leaves out what filters on topic, partition, offset and timestamp exclude; Spark still applies them."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        super().__init__(options)
+        self._narrowing = Narrowing()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  (Spark's name)
+        """Learn from the filters of the query."""
+        for each in filters:
+            self._narrowing.add(each)
+        return filters
+
+    def _narrowed(
+        self, brokers: Brokers, bounds: Bounds, start: dict[TopicPartition, int], end: dict[TopicPartition, int]
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        narrowing = self._narrowing
+        kept = [tp for tp in start if narrowing.keeps(tp)]
+        if narrowing.since_ms is not None:
+            found = brokers.at(dict.fromkeys(kept, narrowing.since_ms))
+            start = {tp: max(start[tp], end[tp] if found[tp] < 0 else found[tp]) for tp in kept}
+        return (
+            {tp: max(start[tp], narrowing.first) for tp in kept},
+            {tp: min(end[tp], narrowing.after) for tp in kept},
+        )
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads what comes, micro-batch by micro-batch; new partitions are read from their first record."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._brokers = Brokers(options)
+        self._target: Bounds | None = None
+        self._latest: Json | None = None
+        self._last_batch = time.monotonic()
+
+    def initialOffset(self) -> Json:  # noqa: N802  (Spark's name, as those below)
+        """Where a new query begins."""
+        bounds = self._brokers.bounds()
+        return {**to_json(self._brokers.starting(bounds), bounds.ids), INITIAL: {}}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """How much a micro-batch may read."""
+        limit = self._options.max_offsets
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Remember what is there now: the query ends when it has read that."""
+        self._target = self._brokers.bounds(missing_ok=True)
+
+    def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802
+        """How far the next micro-batch goes."""
+        bounds = self._brokers.bounds(missing_ok=True) if self._target is None else self._target
+        self._latest = to_json(bounds.latest, bounds.ids)
+        given, begin = self._begin(start, bounds)
+        waiting = sum(max(0, bounds.latest[tp] - begin[tp]) for tp in begin)
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        if self._target is None and self._too_few(waiting):
+            end = dict(begin)
+        else:
+            end = admit(begin, bounds.latest, most)
+            if waiting:
+                self._last_batch = time.monotonic()
+        found = to_json(end, bounds.ids)
+        # The first batch comes even if it is empty: from then on the checkpoint knows where the query began.
+        moved = {tp: offset for tp, offset in begin.items() if INITIAL in start or given.get(tp) != offset}
+        if moved:
+            return {**found, BEGIN: to_json(moved, {})}
+        return start if found == {name: each for name, each in start.items() if name != BEGIN} else found
+
+    def reportLatestOffset(self) -> Json | None:  # noqa: N802
+        """Where the topics end, for the query's progress: what is between is its lag."""
+        return self._latest
+
+    def partitions(self, start: Json, end: Json) -> list[InputPartition]:
+        """One task for each range of a micro-batch; the same for the same two places."""
+        wanted, ids = from_json(end)
+        given, ids_before = from_json(start)
+        anew = {topic for topic, each in ids_before.items() if ids.get(topic, each) != each}
+        begin = {tp: given[tp] for tp in wanted if tp in given and tp.topic not in anew}
+        begin.update(from_json(end.get(BEGIN, {}))[0])
+        new = [tp for tp in wanted if tp not in begin]
+        if new:
+            begin.update(self._brokers.at(dict.fromkeys(new, -2)))
+        return planned(self._options, begin, wanted, ids)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of one range."""
+        return read(self._options, partition)
+
+    def stop(self) -> None:
+        """Hang up."""
+        self._brokers.close()
+
+    def _begin(self, start: Json, bounds: Bounds) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        """Where the last batch ended, and where the next one begins: the same unless something is new or lost."""
+        given, ids = from_json(start)
+        wanted = set(bounds.latest)
+        if self._target is not None and any(offset > bounds.latest.get(tp, offset) for tp, offset in given.items()):
+            # Records came after the end of the query was fixed and before its beginning was; or they are really lost.
+            bounds = self._brokers.bounds(missing_ok=True)
+        lost = losses(given, ids, bounds.earliest, bounds.latest, bounds.ids)
+        if lost and self._options.fail_on_data_loss:
+            raise DataLossError(lost)
+        for each in lost:
+            reading.LOG.warning("going on without what was lost: %s", each)
+        begin = continued(given, ids, bounds.earliest, bounds.latest, bounds.ids)
+        return given, {tp: offset for tp, offset in begin.items() if tp in wanted}
+
+    def _too_few(self, waiting: int) -> bool:
+        least = self._options.min_offsets
+        late = (time.monotonic() - self._last_batch) * 1000 >= self._options.max_trigger_delay_ms
+        return least is not None and waiting < least and not late
+
+
+def planned(
+    options: SourceOptions,
+    start: Mapping[TopicPartition, int],
+    end: Mapping[TopicPartition, int],
+    ids: Mapping[str, str],
+) -> list[InputPartition]:
+    """The tasks that read what lies between two places."""
+    ranges = plan(start, end, min_partitions=options.min_partitions, max_records=options.max_records)
+    return [RangePartition(each, ids.get(each.topic_partition.topic)) for each in ranges]
