@@ -1,0 +1,238 @@
+"""The shape of the code: who may import whom, what pure means, how long things may be.
+
+Changing a table here is a decision record in docs/decisions.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "kavka"
+
+ALLOWED = {
+    "model": "",
+    "kernels": "model",
+    "wire": "model kernels",
+    "security": "model",
+    "raft": "model",
+    "replication": "model",
+    "share": "model",
+    "telemetry": "model",
+    "protocol": "model wire",
+    "records": "model wire protocol kernels",
+    "catalog": "model protocol",
+    "metadata": "model protocol security",
+    "controller": "model protocol security metadata",
+    "coordinator": "model protocol metadata",
+    "storage": "model wire protocol records kernels telemetry",
+    "tiered": "model protocol records storage catalog telemetry",
+    "net": "model wire protocol security kernels telemetry",
+    "client": "model protocol records net",
+    "replica": "model protocol records metadata replication storage tiered client kernels telemetry",
+    "quorum": "model protocol records metadata raft controller storage net client telemetry",
+    "runtime": "model protocol records metadata coordinator share catalog replica tiered client telemetry",
+    "console": "model client telemetry",
+    "spark": "model records kernels client catalog tiered telemetry",
+}
+EDGES = {"console", "spark"}  # they stand beside the broker, not below it
+INNER = set(ALLOWED) - EDGES
+ALLOWED["broker"] = " ".join(sorted(INNER - {"wire", "raft"}))
+ALLOWED["testing"] = " ".join(sorted(INNER | {"broker"}))
+ALLOWED["cli"] = " ".join(sorted(set(ALLOWED) | {"testing"}))
+
+PURE = {
+    "model", "kernels", "wire", "protocol", "records",
+    "security", "metadata", "raft", "replication", "share", "catalog", "controller", "coordinator",
+}  # fmt: skip
+IMPURE_MODULES = {"asyncio", "socket", "ssl", "os", "pathlib", "time", "random", "threading", "logging"}
+IMPURE_EXEMPT = {
+    "model/clock.py": {"time"},  # where time comes from
+    "kernels/__init__.py": {"os"},  # the switch between the compiled kernels and their twins is a variable
+}
+
+FILE_LINES = 700
+HANDLER_LINES = 150
+FUNCTION_LINES = 50
+LONG_FUNCTIONS_EXEMPT = ("kernels/", "protocol/schemas/")  # flat inner loops; message declarations
+BANNED_NAMES = {"utils", "util", "common", "helpers", "helper"}
+TASK_GROUPS = {"tg", "group", "_group", "tasks", "_tasks"}
+
+
+def files(folder: Path = SOURCE) -> list[Path]:
+    return sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def short(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix() if path.is_relative_to(SOURCE) else path.relative_to(ROOT).as_posix()
+
+
+def package(path: Path) -> str:
+    parts = path.relative_to(SOURCE).parts
+    return parts[0] if len(parts) > 1 else ""  # the modules beside the packages (version, __main__) belong to none
+
+
+def imported(path: Path) -> Iterator[tuple[int, str]]:
+    """Every module a file imports, anywhere in it, with the line."""
+    here = ["kavka", *path.relative_to(SOURCE).with_suffix("").parts]
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(here[: -node.level]) if node.level else ""
+            module = ".".join(filter(None, (base, node.module)))
+            yield node.lineno, module
+            if module == "kavka":
+                yield from ((node.lineno, f"kavka.{alias.name}") for alias in node.names)
+
+
+def own_imports(path: Path) -> Iterator[tuple[int, str]]:
+    """The packages of ours that a file imports."""
+    for line, module in imported(path):
+        head, _, rest = module.partition(".")
+        if head == "kavka" and rest and (SOURCE / rest.partition(".")[0]).is_dir():
+            yield line, rest.partition(".")[0]
+
+
+def test_the_import_table_has_no_cycles() -> None:
+    order = list(TopologicalSorter({name: allowed.split() for name, allowed in ALLOWED.items()}).static_order())
+    assert order.index("model") < order.index("broker") < order.index("cli")
+
+
+def test_every_package_is_in_the_import_table() -> None:
+    packages = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert packages <= set(ALLOWED)
+
+
+def test_packages_import_only_what_the_table_allows() -> None:
+    wrong = [
+        f"{short(path)}:{line} imports {target}"
+        for path in files()
+        if package(path)
+        for line, target in own_imports(path)
+        if target != package(path) and target not in ALLOWED[package(path)].split()
+    ]
+    assert not wrong, "\n".join(["", *wrong])
+
+
+def test_pure_packages_do_not_touch_the_world() -> None:
+    wrong = [
+        f"{short(path)}:{line} imports {module}"
+        for path in files()
+        if package(path) in PURE
+        for line, module in imported(path)
+        if module.partition(".")[0] in IMPURE_MODULES - IMPURE_EXEMPT.get(short(path), set())
+    ]
+    assert not wrong, "\n".join(["", *wrong])
+
+
+def test_files_are_not_too_long() -> None:
+    wrong = [
+        f"{short(path)} has {count} lines, {limit} are the limit"
+        for path in (*files(), *files(ROOT / "tests"), *files(ROOT / "tools"), *files(ROOT / "bench"))
+        for count, limit in [(len(path.read_text(encoding="utf-8").splitlines()), limit_of(path))]
+        if count > limit
+    ]
+    assert not wrong, "\n".join(["", *wrong])
+
+
+def limit_of(path: Path) -> int:
+    return HANDLER_LINES if path.is_relative_to(SOURCE / "broker" / "handlers") else FILE_LINES
+
+
+def test_functions_are_not_too_long() -> None:
+    wrong = [
+        f"{short(path)}:{node.lineno} {node.name} has {count} lines, {FUNCTION_LINES} are the limit"
+        for path in files()
+        if not short(path).startswith(LONG_FUNCTIONS_EXEMPT)
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for count in [(node.end_lineno or node.lineno) - node.body[0].lineno + 1]  # parameters are declarations
+        if count > FUNCTION_LINES
+    ]
+    assert not wrong, "\n".join(["", *wrong])
+
+
+def test_no_module_is_a_drawer_for_everything() -> None:
+    wrong = [short(path) for path in files() if {path.stem, *path.relative_to(SOURCE).parts} & BANNED_NAMES]
+    assert not wrong, "\n".join(["", *wrong])
+
+
+def test_tasks_belong_to_a_task_group() -> None:
+    wrong = [
+        f"{short(path)}:{node.lineno} starts a task without an owner"
+        for path in files()
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call) and starts_ownerless_task(node.func)
+    ]
+    assert not wrong, "\n".join(["", *wrong])
+
+
+def starts_ownerless_task(function: ast.expr) -> bool:
+    match function:
+        case ast.Name(id="create_task" | "ensure_future") | ast.Attribute(attr="ensure_future"):
+            return True
+        case ast.Attribute(attr="create_task", value=ast.Name(id=owner) | ast.Attribute(attr=owner)):
+            return owner not in TASK_GROUPS
+        case ast.Attribute(attr="create_task"):
+            return True
+    return False
+
+
+def test_errors_are_not_swallowed() -> None:
+    wrong = [
+        f"{short(path)}:{node.lineno} swallows every error"
+        for path in files()
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ExceptHandler) and catches_all(node) and only_passes(node)
+    ]
+    assert not wrong, "\n".join(["", *wrong])
+
+
+def catches_all(handler: ast.ExceptHandler) -> bool:
+    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(
+        one is None or (isinstance(one, ast.Name) and one.id in ("Exception", "BaseException")) for one in caught
+    )
+
+
+def only_passes(handler: ast.ExceptHandler) -> bool:
+    return all(isinstance(step, ast.Pass | ast.Continue) or is_ellipsis(step) for step in handler.body)
+
+
+def is_ellipsis(step: ast.stmt) -> bool:
+    return isinstance(step, ast.Expr) and isinstance(step.value, ast.Constant) and step.value.value is ...
+
+
+def call(text: str) -> ast.expr:
+    statement = ast.parse(text).body[0]
+    assert isinstance(statement, ast.Expr)
+    assert isinstance(statement.value, ast.Call)
+    return statement.value.func
+
+
+def handler(text: str) -> ast.ExceptHandler:
+    statement = ast.parse(f"try: f()\n{text}").body[0]
+    assert isinstance(statement, ast.Try)
+    return statement.handlers[0]
+
+
+def test_the_rules_see_what_they_forbid() -> None:
+    for text in ("asyncio.create_task(x)", "create_task(x)", "loop().create_task(x)", "asyncio.ensure_future(x)"):
+        assert starts_ownerless_task(call(text)), text
+    for text in ("tg.create_task(x)", "self._group.create_task(x)", "run(x)"):
+        assert not starts_ownerless_task(call(text)), text
+    for text in ("except Exception: pass", "except: ...", "except (OSError, BaseException): pass"):
+        assert catches_all(handler(text)), text
+        assert only_passes(handler(text)), text
+    assert not catches_all(handler("except OSError: pass"))
+    assert not only_passes(handler("except Exception: log()"))

@@ -1,0 +1,92 @@
+"""The differences from Apache Kafka that we accept, each with its reason; docs/compatibility.md shows this table.
+
+An entry holds for the cases and paths that its patterns match (as file names are matched). One that matches no
+difference of a run is stale and fails the comparison.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """One difference: in which cases, at which paths of the answer, and why."""
+
+    cases: str
+    path: str
+    reason: str
+
+
+NOT_SERVED_YET = "the API is not served yet, and ApiVersions names only what is"
+FEATURE_NOT_YET = "the feature is not there yet, and ApiVersions finalizes only what is"
+WE_SAY_WHY = "where Kafka leaves the message of an error empty, ours says why"
+NO_WORD_FOR_SUCCESS = "where Kafka's message for success is the word NONE, ours is null"
+OPAQUE = "batches are opaque: the checksum and the header are checked, but records are decoded only where they must be"
+AT_ONCE = "a topic that is created for a Metadata request is in the answer at once, not only when the client asks again"
+BROKERS_TOO = "a topic id before version 12 is an error of the topic; the brokers are still named"
+LEFT_OUT = "a topic with neither name nor id is left out, where Kafka answers UNKNOWN_SERVER_ERROR"
+A_BETTER_CODE = "the code says what is wrong, where Kafka answers UNKNOWN_SERVER_ERROR"
+KAFKA_IS_SILENT = "Kafka never answers these; ours is refused"
+LIMIT = "a negative limit is as good as none, where Kafka answers UNKNOWN_SERVER_ERROR"
+ISOLATION = "only 1 means read committed, where Kafka answers UNKNOWN_SERVER_ERROR"
+EACH = "each of two rows for the same partition is answered, where Kafka keeps one of them"
+NODE_1 = "a standalone node is node 1 by default"
+FIRST_GROUP = "the coordinator is known at once, where Kafka first makes the topic for offsets"
+PATTERNS = "a pattern is matched with the topics at once, where Kafka does it some time later"
+STRICT = "what is no UTF-8, or has an impossible length, is malformed here, and the connection is closed"
+NO_LOG = "where the log starts is said with every record that is refused"
+
+ACCEPTED = (
+    Accepted("api versions v?", "api_keys.*", NOT_SERVED_YET),
+    Accepted("api versions v?", "finalized_features.*", FEATURE_NOT_YET),
+    Accepted("api versions with* client id", "api_keys.*", NOT_SERVED_YET),
+    Accepted("api versions with* client id", "finalized_features.*", FEATURE_NOT_YET),
+    Accepted("api versions ? with bytes left over", "api_keys.*", NOT_SERVED_YET),
+    Accepted("api versions ? with bytes left over", "finalized_features.*", FEATURE_NOT_YET),
+    Accepted("no client id", "api_keys.*", NOT_SERVED_YET),
+    Accepted("a long client id", "api_keys.*", NOT_SERVED_YET),
+    Accepted("metadata that creates a topic v*", "topics.auto-v*", AT_ONCE),
+    Accepted("metadata of a topic by id v10", "*", BROKERS_TOO),
+    Accepted("metadata of a null name", "*", LEFT_OUT),
+    Accepted("produce with an unknown codec", "responses.*.error_code", A_BETTER_CODE),
+    Accepted("produce with a lie about the codec", "responses.*", OPAQUE),
+    Accepted("produce a count above the records", "responses.*", OPAQUE),
+    Accepted("produce records that are no records", "responses.*", OPAQUE),
+    Accepted("fetch the codecs", "responses.*.max_timestamp", OPAQUE),
+    Accepted("fetch the codecs", "responses.*.crc", OPAQUE),
+    Accepted("fetch zstd before version 10", "responses.*.max_timestamp", OPAQUE),
+    Accepted("fetch zstd before version 10", "responses.*.crc", OPAQUE),
+    Accepted("produce null records", "*", KAFKA_IS_SILENT),
+    Accepted("produce with records of negative length v3", "*", KAFKA_IS_SILENT),
+    Accepted("produce to a partition twice", "responses.*", EACH),
+    Accepted("produce empty records", "responses.*.log_start_offset", NO_LOG),
+    Accepted("produce two batches", "responses.*.log_start_offset", NO_LOG),
+    Accepted("produce an old message set", "responses.*.log_start_offset", NO_LOG),
+    Accepted("produce a cut *", "responses.*.log_start_offset", NO_LOG),
+    Accepted("produce *", "responses.*.error_message", WE_SAY_WHY),
+    Accepted("sequence *", "responses.*.error_message", WE_SAY_WHY),
+    Accepted("a new epoch from sequence 5", "responses.*.error_message", WE_SAY_WHY),
+    Accepted("an old epoch*", "responses.*.error_message", WE_SAY_WHY),
+    Accepted("fetch negative bytes", "responses.*", LIMIT),
+    Accepted("fetch with an odd isolation level", "*", ISOLATION),
+    Accepted("offset of a partition twice", "topics.*", EACH),
+    Accepted("configs of an unknown topic", "results.*.error_message", WE_SAY_WHY),
+    Accepted("configs of the broker with synonyms", "results.1.configs.node.id.*", NODE_1),
+    Accepted("an unknown operation", "responses.*", A_BETTER_CODE),
+    Accepted("producers of an unknown partition", "*.error_message", WE_SAY_WHY),
+    Accepted("a feature *", "results.*", NO_WORD_FOR_SUCCESS),
+    Accepted("lower a feature*", "results.*", NO_WORD_FOR_SUCCESS),
+    Accepted("more partitions of an unknown topic", "*.error_message", WE_SAY_WHY),
+    Accepted("a client id of length -2", "*", STRICT),
+    Accepted("a client id that is not UTF-8", "*", STRICT),
+    Accepted("metadata with a name that is not UTF-8", "*", STRICT),
+    Accepted("the coordinator of a group v0", "*", FIRST_GROUP),
+    Accepted("the coordinator of a* group*", "*error_message", NO_WORD_FOR_SUCCESS),
+    Accepted("the coordinators of groups v?", "*error_message", NO_WORD_FOR_SUCCESS),
+    Accepted("the coordinator of a share key *", "*.error_message", WE_SAY_WHY),
+    Accepted("find the coordinator of the groups", "*.error_message", NO_WORD_FOR_SUCCESS),
+    Accepted("turn consumer groups on", "*.error_message", NO_WORD_FOR_SUCCESS),
+    Accepted("beat: a pattern", "*", PATTERNS),
+    Accepted("list: groups of both types", "groups.patterns.group_state", PATTERNS),
+)

@@ -1,0 +1,32 @@
+"""The two nodes of the behaviour comparison, and what they did with every case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from jvm.differential.session import Told
+    from jvm.java_tools import Java
+
+
+@pytest.fixture(scope="session")
+def kafkas(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+    """What Apache Kafka did."""
+    from jvm.differential.session import ask_everything
+    from jvm.nodes import APACHE, running
+
+    with running(APACHE, java, tmp_path_factory.mktemp("kafkas")) as node:
+        yield ask_everything(node)
+
+
+@pytest.fixture(scope="session")
+def ours(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+    """What the node under test did."""
+    from jvm.differential.session import ask_everything
+    from jvm.nodes import running, target
+
+    with running(target(), java, tmp_path_factory.mktemp("ours")) as node:
+        yield ask_everything(node)

@@ -1,0 +1,191 @@
+"""The commands against a running node: what they print, in both forms, and what they return."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kavka.testing import Cluster
+from kavka.testing.plugin import Kavka
+
+
+def kavka_command(kavka: Kavka, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    environment = {**os.environ, "KAVKA_BOOTSTRAP": kavka.bootstrap}
+    command = [sys.executable, "-m", "kavka", *arguments]
+    return subprocess.run(command, input=stdin, capture_output=True, env=environment, timeout=60, check=False)
+
+
+def output(kavka: Kavka, *arguments: str, stdin: bytes = b"") -> str:
+    done = kavka_command(kavka, *arguments, stdin=stdin)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return done.stdout.decode()
+
+
+def answer(kavka: Kavka, *arguments: str) -> Any:
+    return json.loads(output(kavka, *arguments, "--output", "json"))
+
+
+def test_topics_from_creation_to_deletion(kavka: Kavka) -> None:
+    name = kavka.topic() + "-cli"
+    created = answer(kavka, "topics", "create", name, "-p", "2", "-c", "retention.ms=1000")
+    assert (created["topic"], created["created"], created["partitions"]) == (name, True, 2)
+    assert answer(kavka, "topics", "create", name, "--if-not-exists") == {"topic": name, "created": False}
+    assert name in {topic["topic"] for topic in answer(kavka, "topics", "list")}
+    (described,) = answer(kavka, "topics", "describe", name)
+    assert (described["id"], described["configs"]) == (created["id"], {"retention.ms": "1000"})
+    assert [row["partition"] for row in described["partitions"]] == [0, 1]
+    assert "retention.ms=1000" in output(kavka, "topics", "describe", name)
+    assert answer(kavka, "topics", "alter", name, "-p", "3") == {"topic": name, "partitions": 3}
+    assert answer(kavka, "topics", "delete", name) == {"deleted": [name]}
+    done = kavka_command(kavka, "topics", "delete", name)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.startswith(b"kavka: ")
+    assert done.stderr.count(b"\n") == 1
+    assert output(kavka, "topics", "delete", name, "--if-exists") == ""
+
+
+def test_validation_creates_nothing(kavka: Kavka) -> None:
+    name = kavka.topic() + "-cli"
+    assert answer(kavka, "topics", "create", name, "--validate-only")["created"] is False
+    assert name not in {topic["topic"] for topic in answer(kavka, "topics", "list")}
+
+
+def test_configs_are_changed_and_shown(kavka: Kavka) -> None:
+    topic = kavka.topic()
+    output(kavka, "configs", "alter", "topic", topic, "--set", "cleanup.policy=compact", "--set", "retention.ms=5")
+    output(kavka, "configs", "alter", "topic", topic, "--append", "cleanup.policy=delete", "--delete", "retention.ms")
+    rows = {row["config"]: row for row in answer(kavka, "configs", "describe", "topic", topic)}
+    assert rows["cleanup.policy"]["value"] == "compact,delete"
+    assert "retention.ms" not in rows
+    assert len(answer(kavka, "configs", "describe", "topic", topic, "--all")) > 20
+    (row,) = answer(kavka, "configs", "describe", "topic", topic, "--key", "retention.ms")
+    assert row["value"] == "604800000"
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_lines_go_in_and_come_out(kavka: Kavka, codec: str) -> None:
+    topic = kavka.topic()
+    lines = "".join(f"key {index}:value {index}, ahoj světe\n" for index in range(300))
+    arguments = ["produce", topic, "--key-separator", ":", "--codec", codec, "--header", "a=b"]
+    output(kavka, *arguments, stdin=lines.encode())
+    assert output(kavka, "consume", topic, "--key-separator", ":") == lines
+    first = json.loads(output(kavka, "consume", topic, "--max", "1", "--output", "json"))
+    assert (first["key"], first["value"]) == ("key 0", "value 0, ahoj světe")
+    assert first["headers"] == [{"name": "a", "value": "b"}]
+    assert output(kavka, "consume", topic, "--from", "299") == "value 299, ahoj světe\n"
+    assert output(kavka, "consume", topic, "--from", "end") == ""
+
+
+def test_a_file_goes_to_one_partition(kavka: Kavka, tmp_path: Path) -> None:
+    topic = kavka.topic(partitions=3)
+    (tmp_path / "lines").write_text("a\nb\n")
+    output(kavka, "produce", topic, "--file", str(tmp_path / "lines"), "--partition", "2", "--acks", "1")
+    assert output(kavka, "consume", topic, "--partition", "2") == "a\nb\n"
+    assert output(kavka, "consume", topic, "--partition", "0", "--partition", "1") == ""
+
+
+def test_generated_records_are_counted(kavka: Kavka) -> None:
+    topic = kavka.topic()
+    sent = answer(kavka, "produce", topic, "--count", "5000", "--size", "50")
+    assert (sent["records"], sent["bytes"]) == (5000, 250_000)
+    done = kavka_command(kavka, "consume", topic, "--output", "json")
+    assert done.stdout.count(b"\n") == 5000
+
+
+def test_a_typed_line_is_sent_before_the_next_one(kavka: Kavka) -> None:
+    topic = kavka.topic()
+    environment = {**os.environ, "KAVKA_BOOTSTRAP": kavka.bootstrap}
+    command = [sys.executable, "-m", "kavka", "produce", topic]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment) as producer:
+        assert producer.stdin is not None
+        with kavka.client.consumer(topic) as consumer:
+            for line in (b"one", b"two"):
+                producer.stdin.write(line + b"\n")
+                producer.stdin.flush()
+                assert [record.value for record in consumer.read(timeout_ms=20_000)] == [line]
+        producer.stdin.close()
+        assert producer.wait(10) == 0
+
+
+def test_a_bad_line_is_named_and_what_came_before_is_sent(kavka: Kavka) -> None:
+    topic = kavka.topic()
+    done = kavka_command(kavka, "produce", topic, "-k", ":", stdin=b"a:1\nb:2\nc\n")
+    assert (done.returncode, done.stderr) == (1, b"kavka: line 3 has no key separator ':'\n")
+    assert output(kavka, "consume", topic) == "1\n2\n"
+
+
+def test_following_shows_what_comes_and_ends_quietly(kavka: Kavka) -> None:
+    topic = kavka.topic()
+    environment = {**os.environ, "KAVKA_BOOTSTRAP": kavka.bootstrap}
+    command = [sys.executable, "-m", "kavka", "consume", topic, "--follow"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as follower:
+        assert follower.stdout is not None
+        assert follower.stderr is not None
+        for line in (b"one\n", b"two\n"):
+            output(kavka, "produce", topic, stdin=line)
+            assert follower.stdout.readline() == line
+        follower.send_signal(signal.SIGINT)
+        assert follower.wait(10) == 130
+        assert follower.stderr.read() == b""
+
+
+def test_a_reader_that_leaves_is_no_error(kavka: Kavka) -> None:
+    topic = kavka.topic()
+    output(kavka, "produce", topic, "--count", "20000", "--output", "json")
+    environment = {**os.environ, "KAVKA_BOOTSTRAP": kavka.bootstrap}
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m kavka consume {topic} -o json | head -n 1 | wc -l"],
+        capture_output=True,
+        env=environment,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout.strip(), done.stderr) == (b"1", b"")
+
+
+def test_the_cluster_is_described(kavka: Kavka) -> None:
+    described = answer(kavka, "cluster", "describe")
+    assert len(described["cluster_id"]) == 22
+    assert [node["address"] for node in described["nodes"]] == [kavka.bootstrap]
+    assert described["quorum"]["leader"] == described["nodes"][0]["node"]
+    assert described["features"]["metadata.version"] == 30
+    assert f"cluster {described['cluster_id']}" in output(kavka, "cluster", "describe")
+
+
+def test_the_log_of_a_node_can_be_read(kavka: Kavka, tmp_path: Path) -> None:
+    with Cluster(data_dir=tmp_path / "data") as cluster:
+        node = Kavka(cluster.bootstrap, cluster, "t")
+        topic = node.topic()
+        output(node, "produce", topic, stdin=b"hello\n")
+        segment = tmp_path / "data" / f"{topic}-0" / f"{'0' * 20}.log"
+        header, record = map(json.loads, output(node, "log", "dump", "-d", "-o", "json", str(segment)).splitlines())
+        assert (header["count"], record["value"]) == (1, "hello")
+        metadata = tmp_path / "data" / "__cluster_metadata-0" / f"{'0' * 20}.log"
+        rows = [
+            json.loads(line) for line in output(node, "log", "dump", "-d", "-o", "json", str(metadata)).splitlines()
+        ]
+        assert topic in [row["record"]["name"] for row in rows if row.get("type") == "TopicRecord"]
+        node.close()
+
+
+def test_a_node_tells_in_one_line_why_it_cannot_start(kavka: Kavka, tmp_path: Path) -> None:
+    def serve(*options: str) -> tuple[int, str]:
+        done = kavka_command(kavka, "serve", "--ready-file", str(tmp_path / "ready"), *options)
+        return done.returncode, done.stderr.decode()
+
+    taken = serve("--data-dir", str(tmp_path / "a"), "--listen", kavka.bootstrap)
+    (tmp_path / "file").write_text("")
+    foreign = serve("--data-dir", str(tmp_path / "file"), "--listen", "127.0.0.1:0")
+    wrong = serve("--override", "num.partitions=many")
+    for code, told in (taken, foreign, wrong):
+        assert code == 1
+        assert told.startswith("kavka: ")
+        assert told.count("\n") == 1
+    assert not (tmp_path / "ready").exists()

@@ -1,0 +1,106 @@
+"""The documentation's commands and programs, run as they stand.
+
+A fenced block whose info string is `console test` holds commands after `$` and what they print; `...` stands for
+anything, also for whole lines, and `exit N` for the exit code. A `python test` block is a program that must
+succeed; `python file=NAME` writes a file for the commands after it. The address 127.0.0.1:9092 becomes the node's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from kavka.testing import Cluster
+
+ROOT = Path(__file__).parents[2]
+ADDRESS = "127.0.0.1:9092"
+PAGES = [
+    page
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    if re.search(r"^```\w+ (test|file=)", page.read_text(), re.MULTILINE)
+]
+
+
+class Block(NamedTuple):
+    """A fenced block and where it is."""
+
+    language: str
+    mark: str
+    line: int
+    text: str
+
+
+def blocks(text: str) -> Iterator[Block]:
+    for match in re.finditer(r"^```(\w+) (test|file=\S+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        yield Block(match[1], match[2], text.count("\n", 0, match.start()) + 1, match[3])
+
+
+def commands(text: str) -> Iterator[tuple[str, list[str]]]:
+    command, expected = "", list[str]()
+    for line in text.splitlines():
+        if line.startswith("$ "):
+            if command:
+                yield command, expected
+            command, expected = line[2:], []
+        else:
+            expected.append(line)
+    yield command, expected
+
+
+def matches(expected: list[str], actual: list[str]) -> bool:
+    pattern = ""
+    for line in expected:
+        pattern += r"(.*\n)*" if line == "..." else re.escape(line).replace(r"\.\.\.", ".*") + r"\n"
+    return re.fullmatch(pattern, "".join(line + "\n" for line in actual)) is not None
+
+
+def execute(command: str, folder: Path, environment: dict[str, str]) -> list[str]:
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    code = [f"exit {done.returncode}"] if done.returncode else []
+    return [line.rstrip() for line in done.stdout.splitlines()] + code
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_the_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:
+    with Cluster() as cluster:
+        environment = {
+            **os.environ,
+            "KAVKA_BOOTSTRAP": cluster.bootstrap,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        }
+        environment.pop("KAVKA_TEST_BOOTSTRAP", None)
+        for language, mark, line, text in blocks(page.read_text()):
+            where = f"{page.name}, line {line}"
+            text = text.replace(ADDRESS, cluster.bootstrap)
+            if mark.startswith("file="):
+                (tmp_path / mark.removeprefix("file=")).write_text(text)
+            elif language == "python":
+                (tmp_path / "program.py").write_text(text)
+                actual = execute("python -W error program.py", tmp_path, environment)
+                assert actual, where
+                assert not actual[-1].startswith("exit"), f"{where}: {actual}"
+            else:
+                for command, expected in commands(text):
+                    actual = execute(command, tmp_path, environment)
+                    expected = [each.rstrip() for each in expected]
+                    assert matches(expected, actual), f"{where}: $ {command}\n" + "\n".join(actual)
+
+
+def test_there_are_pages_to_check() -> None:
+    assert {"cli.md", "client.md", "testing.md"} <= {page.name for page in PAGES}

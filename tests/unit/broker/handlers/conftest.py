@@ -1,0 +1,101 @@
+"""A controller that commits at once, for handlers to be called with."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+
+import pytest
+
+from kavka.broker.context import Context
+from kavka.controller.bootstrap import bootstrap_records
+from kavka.controller.brokers import BrokerRequest, Heartbeat
+from kavka.controller.machine import Controller
+from kavka.controller.topics import NewTopic
+from kavka.metadata.features import SUPPORTED
+from kavka.model.settings import broker_values
+from kavka.model.types import Endpoint, Uuid
+from kavka.protocol.compiler import decode, encode
+from kavka.quorum.status import QuorumStatus, ReplicaStatus
+from kavka.quorum.voters import ReplicaKey, Voter
+
+CLUSTER = "XtzFyRoARCCFvqzNMVkX_Q"
+DIRECTORY = Uuid(b"d" * 16)
+
+
+class InstantLoop:
+    """Stands in for the ControllerLoop: what is decided is committed."""
+
+    node_id = 1
+    cluster_id = CLUSTER
+    kraft_version = 1
+
+    def __init__(self, **settings):
+        self.values = broker_values({name.replace("_", "."): str(value) for name, value in settings.items()})
+        numbers = itertools.count(1)
+        self.machine = Controller(
+            1,
+            CLUSTER,
+            self.values,
+            draw=random.Random(7).randint,
+            new_id=lambda: Uuid((1 << 100 | next(numbers)).to_bytes(16, "big")),
+        )
+        self.error = None
+        self.write(self.machine.activate(bootstrap_records(), 0))
+        self.broker(1)
+
+    @property
+    def image(self):
+        return self.machine.image
+
+    def write(self, transition):
+        if transition.records:
+            self.machine.replay(transition.records, self.image.offset + len(transition.records), 1)
+        return transition.reply
+
+    async def submit(self, decide):
+        if self.error is not None:
+            raise self.error
+        return self.write(decide(self.machine, 0))
+
+    def status(self):
+        me = ReplicaStatus(1, DIRECTORY, 10, 5, 5)
+        voter = Voter(ReplicaKey(1, DIRECTORY), (Endpoint("CONTROLLER", "h", 9093, ""),))
+        return QuorumStatus(1, 3, 10, (me,), (), (voter,))
+
+    def broker(self, id_, *, unfence=True, listeners=("PLAINTEXT", "LAN"), rack=None):
+        endpoints = tuple(Endpoint(name, f"{name.lower()}{id_}", 9092, "PLAINTEXT") for name in listeners)
+        life = Uuid(bytes([id_]) * 16)
+        request = BrokerRequest(id_, CLUSTER, life, endpoints, SUPPORTED, (Uuid(bytes([100 + id_]) * 16),), rack)
+        epoch = self.write(self.machine.register_broker(request, 0))
+        if unfence:
+            self.write(self.machine.heartbeat(Heartbeat(id_, epoch, epoch), 0))
+
+    def topic(self, name, **values):
+        return self.write(self.machine.create_topics([NewTopic(name, **values)]))[name]
+
+
+@pytest.fixture
+def loop():
+    """A standalone node in service, with two listeners."""
+    return InstantLoop()
+
+
+@pytest.fixture(scope="session")
+def loops():
+    """The class, for tests that need other settings."""
+    return InstantLoop
+
+
+@pytest.fixture(scope="session")
+def ask():
+    """Call a handler; request and response go over the wire at the version, so what it lacks is lost."""
+
+    def call(function, request, version, *services, listener="PLAINTEXT"):
+        request = decode(type(request), encode(request, version), version)
+        ctx = Context(version, "test", "127.0.0.1", listener, 1, 0)
+        response = asyncio.run(function(request, ctx, *services))
+        return decode(type(response), encode(response, version), version)
+
+    return call

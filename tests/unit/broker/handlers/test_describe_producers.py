@@ -1,0 +1,48 @@
+"""Describe producers: what a leader remembers of those who write."""
+
+from __future__ import annotations
+
+import pytest
+
+from kavka.broker.handlers.describe_producers import describe_producers
+from kavka.protocol.schemas.describe_producers import DescribeProducersRequest, TopicRequest
+from kavka.records.builder import BatchBuilder
+
+
+@pytest.fixture
+def tell(ask, held):
+    def call(topic="orders", index=0):
+        request = DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[index])])
+        return ask(describe_producers, request, 0, held.replicas).topics[0].partitions[0]
+
+    return call
+
+
+def test_each_producer_with_its_sequence_and_its_transaction(tell, held):
+    partition = held.topic("orders")
+    held.produce(partition)
+    for producer, transactional in ((5, False), (6, True)):
+        builder = BatchBuilder(producer_id=producer, producer_epoch=2, base_sequence=0, transactional=transactional)
+        builder.append(b"k", b"v", 1_000)
+        builder.append(b"k", b"v", 2_000)
+        partition.append(memoryview(builder.build()), -1, held.clock.now_ms(), 13)
+    found = {
+        one.producer_id: (one.producer_epoch, one.last_sequence, one.last_timestamp, one.current_txn_start_offset)
+        for one in tell().active_producers
+    }
+    assert found == {5: (2, 1, 2_000, -1), 6: (2, 1, 2_000, 3)}
+
+
+@pytest.mark.parametrize(
+    ("topic", "index", "code"), [("nope", 0, 3), ("orders", 7, 3), ("bad name", 0, 17), ("", 0, 17)]
+)
+def test_what_is_not_there_has_its_code_and_words(tell, held, topic, index, code):
+    held.topic("orders")
+    row = tell(topic, index)
+    assert (row.error_code, row.active_producers) == (code, [])
+    assert row.error_message
+
+
+def test_only_the_leader_tells(tell, held):
+    held.topic("orders").leader = 9
+    assert tell().error_code == 6

@@ -1,0 +1,152 @@
+"""Find coordinator: every outcome is one error code."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kavka.broker.handlers.find_coordinator import find_coordinator
+from kavka.broker.internal_topics import create
+from kavka.broker.topic_creation import TopicCreation
+from kavka.controller.topics import NewTopic
+from kavka.protocol.schemas.find_coordinator import FindCoordinatorRequest
+from kavka.runtime.coordinators import partition_of
+from kavka.runtime.groups import Groups
+
+
+class Loaded(Groups):
+    """Groups that are all there."""
+
+    def __init__(self, there=True):
+        self.asked = []
+        self.there = there
+
+    async def serves(self, group_id):
+        self.asked.append(group_id)
+        return self.there
+
+
+SHARE_KEY = "g:AAAAAAAAAAAAAAAAAAAAAQ:0"
+
+
+@pytest.fixture
+def tell(ask, loop):
+    def call(key, kind=0, version=6, **more):
+        how = {"key_type": kind} if version else {}
+        if version < 4:
+            return ask(
+                find_coordinator,
+                FindCoordinatorRequest(key=key, **how),
+                version,
+                loop,
+                Loaded(),
+                loop.values,
+                TopicCreation(loop),
+                Loaded(),
+                **more,
+            )
+        request = FindCoordinatorRequest(coordinator_keys=[key], **how)
+        return ask(
+            find_coordinator, request, version, loop, Loaded(), loop.values, TopicCreation(loop), Loaded(), **more
+        ).coordinators[0]
+
+    return call
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_this_node_coordinates_everything(tell, version):
+    row = tell("g", version=version)
+    assert (row.error_code, row.node_id, row.host, row.port) == (0, 1, "plaintext1", 9092)
+
+
+def test_the_address_is_that_of_the_listener(tell):
+    assert tell("g", listener="LAN").host == "lan1"
+    assert tell("g", listener="OTHER").error_code == 15
+
+
+def test_several_keys_have_a_row_each(ask, loop):
+    request = FindCoordinatorRequest(coordinator_keys=["a", "b"], key_type=1)
+    assert [
+        one.key
+        for one in ask(
+            find_coordinator, request, 4, loop, Loaded(), loop.values, TopicCreation(loop), Loaded()
+        ).coordinators
+    ] == [
+        "a",
+        "b",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "kind", "version", "code"),
+    [
+        ("g", 9, 1, 42),
+        ("g", 9, 6, 42),
+        (SHARE_KEY, 2, 6, 0),
+        (SHARE_KEY, 2, 5, 42),
+        ("g", 2, 6, 42),
+        ("g:x:0", 2, 6, 42),
+        ("g:AAAAAAAAAAAAAAAAAAAAAQ:x", 2, 6, 42),
+        (":AAAAAAAAAAAAAAAAAAAAAQ:0", 2, 6, 42),
+    ],
+)
+def test_a_key_that_nobody_coordinates_is_an_invalid_request(tell, key, kind, version, code):
+    row = tell(key, kind, version)
+    assert row.error_code == code
+    assert row.node_id == (-1 if code else 1)
+
+
+def test_the_offsets_topic_is_created_when_it_is_first_asked_for(tell, loop):
+    tell("g", kind=1)
+    assert "__consumer_offsets" not in loop.image.topics.by_name
+    tell("g")
+    topic = loop.image.topics.by_name["__consumer_offsets"]
+    assert len(topic.partitions) == 50
+    assert topic.partitions[0].replicas == (1,)
+    assert dict(loop.image.configs.of_topic("__consumer_offsets")) == {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": "104857600",
+    }
+    tell("h")
+    assert loop.image.topics.by_name["__consumer_offsets"] is topic
+
+
+def test_a_group_is_coordinated_by_the_leader_of_its_partition(tell, loop):
+    loop.broker(2)
+    tell("any")
+    leaders = loop.image.topics.by_name["__consumer_offsets"].partitions
+    for group in ("a", "b", "my-consumer-group", "polygenelubricants"):
+        assert tell(group).node_id == leaders[partition_of(group, 50)].leader
+
+
+def test_a_number_of_replicas_that_was_asked_for_is_insisted_on(ask, loops):
+    loop = loops(offsets_topic_replication_factor=3)
+    request = FindCoordinatorRequest(coordinator_keys=["g"], key_type=0)
+    row = ask(find_coordinator, request, 4, loop, Loaded(), loop.values, TopicCreation(loop), Loaded()).coordinators[0]
+    assert (row.error_code, row.node_id) == (15, -1)
+    assert "replication" in row.error_message
+
+
+def test_a_topic_that_another_node_created_meanwhile_is_as_good(loop):
+    loop.topic("__consumer_offsets", partitions=7)
+    asyncio.run(create(TopicCreation(loop), NewTopic("__consumer_offsets", 50, 1)))
+    assert len(loop.image.topics.by_name["__consumer_offsets"].partitions) == 7
+
+
+def test_the_answer_waits_for_groups_that_are_coordinated_here(ask, loop):
+    groups = Loaded()
+    request = FindCoordinatorRequest(coordinator_keys=["a", "b"], key_type=0)
+    ask(find_coordinator, request, 4, loop, groups, loop.values, TopicCreation(loop), Loaded())
+    assert groups.asked == ["a", "b"]
+    ask(find_coordinator, request, 4, loop, groups, loop.values, TopicCreation(loop), Loaded(), listener="OTHER")
+    assert groups.asked == ["a", "b"]
+
+
+def test_a_group_that_is_not_here_yet_is_nowhere(ask, loop):
+    request = FindCoordinatorRequest(coordinator_keys=["a"], key_type=0)
+    row = ask(
+        find_coordinator, request, 4, loop, Loaded(there=False), loop.values, TopicCreation(loop), Loaded()
+    ).coordinators[0]
+    assert (row.error_code, row.node_id) == (15, -1)

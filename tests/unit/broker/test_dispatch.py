@@ -1,0 +1,262 @@
+"""Frames through the dispatcher, with handlers that the test gives it."""
+
+import asyncio
+
+import pytest
+
+from kavka.broker.context import Context
+from kavka.broker.dispatch import Dispatcher, bind, error_response
+from kavka.broker.handlers.marks import handler
+from kavka.model.clock import ManualClock
+from kavka.model.errors import InvalidRequest, MalformedMessage, NotController, UnsupportedVersion
+from kavka.net.connection import PENDING
+from kavka.protocol.header import encode_request, parse_response
+from kavka.protocol.registry import API, ApiKey
+from kavka.protocol.schemas.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kavka.protocol.schemas.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from kavka.protocol.schemas.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+
+REQUEST = DescribeClusterRequest(include_cluster_authorized_operations=False)
+
+
+class Answers:
+    """A place for one late answer."""
+
+    def __init__(self):
+        self.pieces = None
+        self.aborted = False
+
+    def answer(self, pieces):
+        self.pieces = pieces
+
+    def abort(self):
+        self.aborted = True
+
+
+class Client:
+    """What a dispatcher needs of a connection."""
+
+    peer_host = "127.0.0.1"
+    listener = "PLAINTEXT"
+    id = 7
+
+    def __init__(self):
+        self.slot = Answers()
+
+    def open_slot(self, *, exclusive):
+        assert exclusive
+        return self.slot
+
+
+class Words:
+    def __init__(self, word):
+        self.word = word
+
+
+def described(cluster_id):
+    return DescribeClusterResponse(
+        throttle_time_ms=0, error_code=0, error_message=None, cluster_id=cluster_id, brokers=[], controller_id=1
+    )
+
+
+def frame(request, version, client_id="test", correlation_id=5):
+    return memoryview(encode_request(version, correlation_id, client_id, request))
+
+
+def run(function, request, version, services=(), raw=None):
+    """What the dispatcher sends back for one request, decoded."""
+
+    async def go():
+        async with asyncio.TaskGroup() as tasks:
+            stems = ["describe_cluster", "api_versions", "list_offsets"]
+            dispatcher = Dispatcher(stems, services, {}, tasks, ManualClock(), load=lambda stem: function)
+            client = Client()
+            data = raw if raw is not None else frame(request, version)
+            reply = dispatcher(client, data, 4, len(data))
+        return (client.slot.pieces, client.slot.aborted) if reply is PENDING else (reply, False)
+
+    return asyncio.run(go())
+
+
+def decoded(pieces, api, version):
+    return parse_response(API[api], version, b"".join(pieces)[4:])
+
+
+def test_a_handler_that_does_not_wait_is_answered_at_once():
+    @handler(DescribeClusterRequest)
+    async def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
+        assert (ctx.api_version, ctx.client_id, ctx.client_host, ctx.connection_id) == (1, "test", "127.0.0.1", 7)
+        return described("now")
+
+    pieces, _ = run(describe_cluster, REQUEST, 1)
+    correlation_id, response = decoded(pieces, ApiKey.DESCRIBE_CLUSTER, 1)
+    assert (correlation_id, response.cluster_id) == (5, "now")
+
+
+def test_a_handler_that_waits_more_than_once_is_answered_through_its_slot():
+    @handler(DescribeClusterRequest)
+    async def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0.001)
+        future = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(future.set_exception, NotController())
+        with pytest.raises(NotController):
+            await future
+        return described("later")
+
+    pieces, _ = run(describe_cluster, REQUEST, 1)
+    assert decoded(pieces, ApiKey.DESCRIBE_CLUSTER, 1)[1].cluster_id == "later"
+
+
+@pytest.mark.parametrize("wait", [False, True])
+def test_an_error_becomes_that_apis_response(wait):
+    @handler(DescribeClusterRequest)
+    async def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
+        if wait:
+            await asyncio.sleep(0)
+        raise NotController("ask another")
+
+    pieces, _ = run(describe_cluster, REQUEST, 1)
+    response = decoded(pieces, ApiKey.DESCRIBE_CLUSTER, 1)[1]
+    assert (response.error_code, response.error_message) == (NotController.code, "ask another")
+
+
+def test_a_fault_of_ours_is_logged_and_answered_without_its_words(caplog):
+    @handler(DescribeClusterRequest)
+    async def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
+        raise ZeroDivisionError("secret")
+
+    pieces, _ = run(describe_cluster, REQUEST, 1)
+    response = decoded(pieces, ApiKey.DESCRIBE_CLUSTER, 1)[1]
+    assert (response.error_code, response.error_message) == (-1, None)
+    assert "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.parametrize("wait", [False, True])
+def test_where_the_response_has_no_place_for_an_error_the_connection_goes(wait):
+    @handler(ListOffsetsRequest)
+    async def list_offsets(request: ListOffsetsRequest, ctx: Context) -> ListOffsetsResponse:
+        if wait:
+            await asyncio.sleep(0)
+        raise InvalidRequest("no")
+
+    request = ListOffsetsRequest(replica_id=-1, topics=[])
+    if wait:
+        assert run(list_offsets, request, 7) == (None, True)
+    else:
+        with pytest.raises(ExceptionGroup) as raised:
+            run(list_offsets, request, 7)
+        assert "InvalidRequest" in repr(raised.value.exceptions[0].__cause__)
+
+
+def test_an_unknown_version_of_api_versions_is_answered_at_v0_with_code_35():
+    @handler(ApiVersionsRequest)
+    async def api_versions(request: ApiVersionsRequest, ctx: Context) -> ApiVersionsResponse:
+        assert ctx.api_version == 0
+        keys = [ApiVersion(api_key=key, min_version=0, max_version=4) for key in (0, ApiKey.API_VERSIONS)]
+        return ApiVersionsResponse(error_code=0, api_keys=keys)
+
+    raw = bytearray(frame(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 4))
+    raw[6:8] = (99).to_bytes(2, "big")
+    pieces, _ = run(api_versions, None, 0, raw=memoryview(raw))
+    answer = decoded(pieces, ApiKey.API_VERSIONS, 0)[1]
+    assert answer.error_code == UnsupportedVersion.code
+    assert [row.api_key for row in answer.api_keys] == [ApiKey.API_VERSIONS]
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "error"), [(60, 99, UnsupportedVersion), (999, 0, MalformedMessage), (-1, 0, MalformedMessage)]
+)
+def test_an_unknown_key_or_version_closes_the_connection(key, version, error):
+    raw = bytearray(frame(REQUEST, 1))
+    raw[4:8] = key.to_bytes(2, "big", signed=True) + version.to_bytes(2, "big")
+    with pytest.raises(ExceptionGroup) as raised:
+        run(None, None, 0, raw=memoryview(raw))
+    assert isinstance(raised.value.exceptions[0], error)
+
+
+def test_services_are_given_by_type():
+    @handler(DescribeClusterRequest)
+    async def describe_cluster(request: DescribeClusterRequest, ctx: Context, words: Words) -> DescribeClusterResponse:
+        return described(words.word)
+
+    pieces, _ = run(describe_cluster, REQUEST, 1, services=[object(), Words("given")])
+    assert decoded(pieces, ApiKey.DESCRIBE_CLUSTER, 1)[1].cluster_id == "given"
+
+
+def test_a_missing_service_fails_when_binding():
+    @handler(DescribeClusterRequest)
+    async def describe_cluster(request: DescribeClusterRequest, ctx: Context, words: Words) -> DescribeClusterResponse:
+        return described(words.word)
+
+    with pytest.raises(TypeError, match="describe_cluster needs Words"):
+        bind(describe_cluster, [])
+
+
+def test_a_function_without_the_mark_is_no_handler():
+    async def stray(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
+        return described("")
+
+    with pytest.raises(TypeError, match="stray is not marked"):
+        bind(stray, [])
+
+
+def test_an_error_response_has_defaults_for_the_rest():
+    response = error_response(DescribeClusterResponse, NotController())
+    assert response.error_code == NotController.code
+    assert response.brokers == []
+    assert error_response(ListOffsetsResponse, NotController()) is None
+
+
+def test_who_still_waits_when_the_node_stops_is_given_up():
+    @handler(DescribeClusterRequest)
+    async def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
+        await asyncio.get_running_loop().create_future()
+        return described("never")
+
+    async def go():
+        async with asyncio.TaskGroup() as tasks:
+            dispatcher = Dispatcher(["describe_cluster"], (), {}, tasks, ManualClock(), load=lambda _: describe_cluster)
+            client, data = Client(), frame(REQUEST, 1)
+            assert dispatcher(client, data, 4, len(data)) is PENDING
+            await asyncio.sleep(0)
+            dispatcher.give_up()
+        assert client.slot.pieces is None
+
+    asyncio.run(asyncio.wait_for(go(), 10))
+
+
+@pytest.mark.parametrize("wait", [False, True])
+def test_an_answer_that_cannot_be_encoded_is_our_fault_and_nobody_elses(wait, caplog):
+    @handler(DescribeClusterRequest)
+    async def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
+        if wait:
+            await asyncio.sleep(0)
+        return described(17)
+
+    pieces, aborted = run(describe_cluster, REQUEST, 1)
+    assert not aborted
+    assert decoded(pieces, ApiKey.DESCRIBE_CLUSTER, 1)[1].error_code == -1
+    assert "DescribeCluster failed" in caplog.text
+
+
+def test_an_answer_that_cannot_be_sent_ends_a_connection_and_not_the_node(caplog):
+    @handler(DescribeClusterRequest)
+    async def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
+        await asyncio.sleep(0)
+        return described("later")
+
+    class Broken(Answers):
+        def answer(self, pieces):
+            raise ZeroDivisionError
+
+    async def go():
+        async with asyncio.TaskGroup() as tasks:
+            dispatcher = Dispatcher(["describe_cluster"], (), {}, tasks, ManualClock(), load=lambda _: describe_cluster)
+            client, data = Client(), frame(REQUEST, 1)
+            client.slot = Broken()
+            assert dispatcher(client, data, 4, len(data)) is PENDING
+        assert client.slot.aborted
+
+    asyncio.run(go())
+    assert "ZeroDivisionError" in caplog.text

@@ -1,0 +1,227 @@
+"""How commands are called and how they fail: one line, no traceback, exit codes 0, 1, 2."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+
+from kavka.cli.commands import app, run
+
+DOCS = Path(__file__).parents[3] / "docs" / "cli.md"
+
+
+def commands() -> Iterator[tuple[str, object]]:
+    """Every command and group by its full name."""
+
+    def walk(prefix: str, command: object) -> Iterator[tuple[str, object]]:
+        for name, each in getattr(command, "commands", {}).items():
+            full = f"{prefix} {name}".strip()
+            yield full, each
+            yield from walk(full, each)
+
+    yield from walk("", typer.main.get_command(app))
+
+
+NAMES = [name for name, _ in commands()]
+LEAVES = [name for name, each in commands() if not hasattr(each, "commands")]
+
+
+def test_the_commands_are_those_that_are_promised() -> None:
+    assert sorted(LEAVES) == sorted(
+        [
+            "serve",
+            "format",
+            "topics list",
+            "topics describe",
+            "topics create",
+            "topics delete",
+            "topics alter",
+            "topics reassign",
+            "topics elect",
+            "groups list",
+            "groups describe",
+            "groups reset-offsets",
+            "groups delete",
+            "transactions list",
+            "transactions describe",
+            "transactions abort",
+            "transactions find-hanging",
+            "configs describe",
+            "configs alter",
+            "produce",
+            "consume",
+            "cluster up",
+            "cluster describe",
+            "cluster quorum",
+            "log dump",
+            "version",
+            "pipeline init",
+            "pipeline run",
+            "pipeline dry-run",
+            "pipeline status",
+            "pipeline backfill",
+            "pipeline compact",
+            "pipeline mirror",
+            "pipeline verify",
+        ]
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*name.split(), "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert f"Usage: kavka {name}" in shown
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_every_command_teaches_by_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    run([*name.split(), "--help"])
+    shown = re.sub(r"\s+", " ", capsys.readouterr().out)
+    assert "Example" in shown
+    assert f"kavka {name}" in shown.partition("Example")[2]
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_every_command_is_documented(name: str) -> None:
+    assert f"`kavka {name}" in DOCS.read_text() or f"$ kavka {name}" in DOCS.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nope"], "No such command 'nope'"),
+        (["topics", "create"], "Missing argument 'TOPIC'"),
+        (["topics", "create", "x", "--partitions", "0"], "--partitions"),
+        (["topics", "create", "x", "--config", "retention.ms"], "'retention.ms' is not KEY=VALUE"),
+        (["topics", "alter", "x"], "Missing option '--partitions'"),
+        (["configs", "describe", "planet", "x"], "'planet'"),
+        (["configs", "describe", "broker", "one"], "node id"),
+        (["configs", "alter", "topic", "x"], "at least one of --set"),
+        (["consume", "x", "--from", "yesterday"], "'yesterday' is not start, end, an offset"),
+        (["produce", "x", "--codec", "brotli"], "brotli"),
+        (["produce", "x", "--count", "1", "--file", __file__], "exclude each other"),
+        (["log", "dump"], "Missing argument"),
+        (["version", "--nope"], "No such option: --nope"),
+    ],
+)
+def test_a_usage_error_is_one_line_and_exit_code_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("kavka: ")
+    assert message in told.err
+    assert told.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["topics", "list"], "cannot connect to 127.0.0.1:1: Connection refused"),
+        (["topics", "create", "x"], "Connection refused"),
+        (["configs", "describe", "topic", "x"], "Connection refused"),
+        (["cluster", "describe"], "Connection refused"),
+        (["consume", "x"], "Connection refused"),
+        (["produce", "x", "--count", "1"], "Connection refused"),
+        (["log", "dump", "/no/such/file.log"], "there is no file /no/such/file.log"),
+        (["log", "dump", "/tmp"], "/tmp is not a file"),
+    ],
+)
+def test_a_failure_is_one_line_and_exit_code_1(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAVKA_BOOTSTRAP", "127.0.0.1:1")
+    assert run(arguments) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert message in told.err
+    assert told.err.count("\n") == 1
+
+
+def test_a_bootstrap_that_is_no_address_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["topics", "list", "--bootstrap", "host:port"]) == 1
+    assert capsys.readouterr().err == "kavka: 'host:port' is not an address: HOST:PORT expected\n"
+
+
+def test_called_alone_a_group_shows_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["topics"]) == 2
+    told = capsys.readouterr()
+    assert "describe" in told.out + told.err
+
+
+def test_version_says_whether_the_kernels_are_compiled(capsys: pytest.CaptureFixture[str]) -> None:
+    from kavka.kernels import COMPILED
+
+    assert run(["version", "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["compiled_kernels"] is COMPILED
+    assert run(["version"]) == 0
+    assert ("kernels compiled" in capsys.readouterr().out) is COMPILED
+
+
+def test_format_makes_a_directory_a_nodes_own_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["format", "--data-dir", str(tmp_path / "d"), "--cluster-id", "A" * 21 + "Q"]
+    assert run([*arguments, "--output", "json"]) == 0
+    formatted = json.loads(capsys.readouterr().out)
+    assert (formatted["cluster_id"], formatted["node_id"]) == ("A" * 21 + "Q", 1)
+    assert run(arguments) == 1
+    assert "is formatted already" in capsys.readouterr().err
+    assert run([*arguments, "--ignore-formatted"]) == 0
+    assert run(["format", "--data-dir", str(tmp_path / "e"), "--cluster-id", "short"]) == 1
+
+
+ID = "A" * 21 + "Q"
+DIR = "B" * 21 + "Q"
+MEMBER = [
+    *("--override", "node.id=1"),
+    *("--override", "process.roles=broker,controller"),
+    *("--override", "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"),
+    *("--override", "controller.listener.names=CONTROLLER"),
+]
+DYNAMIC = [*MEMBER, "--override", "controller.quorum.bootstrap.servers=127.0.0.1:9093"]
+STATIC = [*MEMBER, "--override", "controller.quorum.voters=1@127.0.0.1:9093"]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        [*DYNAMIC, "--standalone"],
+        [*DYNAMIC, "--cluster-id", ID, "--standalone", "--release-version", "4.1"],
+        [*DYNAMIC, "--cluster-id", ID, "--no-initial-controllers"],
+        [*DYNAMIC, "--cluster-id", ID, "--initial-controllers", f"1@a:9093:{DIR},2@b:9093:{'C' * 21}Q"],
+        [*STATIC, "--cluster-id", ID],
+    ],
+)
+def test_a_node_of_a_cluster_is_formatted_as_its_quorum_begins(
+    how: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["format", "--data-dir", str(tmp_path / "d"), *how]) == 0
+    assert "formatted for node 1 of cluster" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        (["--no-initial-controllers"], "cluster of its own"),
+        ([*DYNAMIC, "--standalone", "--no-initial-controllers"], "exclude each other"),
+        ([*DYNAMIC, "--no-initial-controllers"], "--cluster-id"),
+        ([*DYNAMIC, "--cluster-id", ID], "needs one of"),
+        ([*DYNAMIC, "--cluster-id", ID, "--initial-controllers", f"2@b:9093:{DIR}"], "node 1 is not among them"),
+        ([*DYNAMIC, "--cluster-id", ID, "--initial-controllers", "2@b"], "is not ID@HOST:PORT"),
+        ([*STATIC, "--cluster-id", ID, "--standalone"], "controller.quorum.voters names the controllers"),
+        ([*DYNAMIC, "--standalone", "--release-version", "9.9"], "no release"),
+        ([*DYNAMIC, "--standalone", "--feature", "nope=1"], "no feature nope"),
+    ],
+)
+def test_a_format_that_makes_no_sense_says_why(
+    how: list[str], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["format", "--data-dir", str(tmp_path / "d"), *how]) != 0
+    assert why in capsys.readouterr().err
+    assert not (tmp_path / "d" / "meta.properties").exists()

@@ -1,0 +1,69 @@
+"""The YAML of a pipeline: what it means, and where a mistake is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kavka.spark.pipelines.project import create, transformation
+from kavka.spark.pipelines.spec import SpecError, load, parse
+
+FLOW: dict[str, Any] = {"name": "f", "source": {"topic": "t"}, "sink": {"table": {"path": "tables/f"}}}
+
+
+def test_a_new_project_can_be_loaded(tmp_path: Path) -> None:
+    create(tmp_path / "p", "p", "h:1")
+    pipeline = load(tmp_path / "p")
+    (flow,) = pipeline.flows
+    assert (pipeline.name, pipeline.bootstrap, flow.source.topic) == ("p", "h:1", "orders")
+    assert flow.sink.table is not None
+    assert flow.sink.table.path == str(tmp_path / "p" / "tables" / "orders")
+    assert pipeline.checkpoint_of(flow) == str(tmp_path / "p" / ".kavka" / "checkpoint" / "orders")
+    assert transformation(pipeline, flow).__name__ == "clean"
+    assert load(tmp_path / "p", "other:2").bootstrap == "other:2"
+    with pytest.raises(SpecError, match="exists already"):
+        create(tmp_path / "p", "p", "h:1")
+
+
+def test_paths_on_other_systems_stay_as_they_are(tmp_path: Path) -> None:
+    table = {"path": "s3://bucket/t", "format": "iceberg"}
+    pipeline = parse({"flows": [{**FLOW, "sink": {"table": table}}], "checkpoint": "/ck"}, tmp_path)
+    assert pipeline.flows[0].sink.table is not None
+    assert pipeline.flows[0].sink.table.path == "s3://bucket/t"
+    assert pipeline.checkpoint == "/ck"
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ([], "must be a mapping"),
+        ({}, "has no flows"),
+        ({"flows": [FLOW, FLOW]}, "same name"),
+        ({"flows": [FLOW], "color": 1}, "unknown entries: color"),
+        ({"flows": [{**FLOW, "source": {}}]}, r"flows\[0\].source: exactly one of topic and pattern"),
+        ({"flows": [{**FLOW, "sink": {}}]}, r"flows\[0\].sink: exactly one of topic and table"),
+        ({"flows": [{**FLOW, "sink": {"topic": "t", "mode": "sometimes"}}]}, "mode is one of"),
+        ({"flows": [{**FLOW, "sink": {"table": {"path": "p"}, "mode": "update"}}]}, "only appended to"),
+        ({"flows": [{**FLOW, "sink": {"table": {"path": "p", "format": "csv"}}}]}, "format is one of"),
+        ({"flows": [{**FLOW, "source": {"topic": "t", "max_per_trigger": 0}}]}, "number from 1 on"),
+        ({"flows": [{"name": "f"}]}, "lacks 'source'"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(document: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=message):
+        parse(document, tmp_path)
+
+
+def test_a_function_that_is_not_there_is_named(tmp_path: Path) -> None:
+    (tmp_path / "functions.py").write_text("x = 1\n")
+    for transform in ("functions:nothing", "elsewhere:f", "functions"):
+        pipeline = parse({"flows": [{**FLOW, "transform": transform}]}, tmp_path)
+        with pytest.raises(SpecError, match="flow f"):
+            transformation(pipeline, pipeline.flows[0])
+
+
+def test_a_folder_without_a_spec_says_how_to_get_one(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="kavka pipeline init"):
+        load(tmp_path)
