@@ -1,0 +1,1 @@
+"""One file per question asked of both rivals."""

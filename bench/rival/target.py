@@ -1,0 +1,94 @@
+"""A rival that runs and is ready to be measured."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.rival.family import Family
+from bench.wire import BenchError
+
+START_TIMEOUT_S = 180.0
+_POLL_S = 0.005
+_TAIL = 2000
+
+# What both are given. A broker that a busy machine keeps from its heartbeats shall not be taken for dead.
+STEADY = {"broker.session.timeout.ms": "60000"}
+# One node cannot keep three copies of its own topics.
+SINGLE_NODE = {
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A running rival; it looks to the raw loader like any other node."""
+
+    rival: str
+    bootstrap: str
+    family: Family
+    started_in_seconds: float
+
+    def cpu_seconds(self) -> float:
+        """CPU time of all its processes so far."""
+        return self.family.cpu_seconds()
+
+    def rss_bytes(self) -> int:
+        """Resident memory of all its processes."""
+        return self.family.rss_bytes()
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How large to measure."""
+
+    quick: bool = False
+
+    def size(self, full: int, quick: int) -> int:
+        """The one of two sizes that this run is for."""
+        return quick if self.quick else full
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback interface that nobody listens on at this moment."""
+    held = []
+    try:
+        for _ in range(count):
+            probe = socket.socket()
+            held.append(probe)
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in held]
+    finally:
+        for probe in held:
+            probe.close()
+
+
+def await_brokers(family: Family, addresses: list[str], logs: list[Path]) -> None:
+    """Return when each address answers a Metadata request that names all the brokers."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    for address in addresses:
+        while _brokers(address) < len(addresses):
+            ended = family.ended()
+            if ended is not None or time.monotonic() > deadline:
+                said = "\n".join(log.read_text(errors="replace")[-_TAIL:] for log in logs if log.exists())
+                why = f"does not answer after {START_TIMEOUT_S:g} s" if ended is None else f"ended with {ended}"
+                raise BenchError(f"{address} {why}: {said}")
+            time.sleep(_POLL_S)
+
+
+def _brokers(address: str) -> int:
+    """How many brokers a Metadata answer (version 1, no topics) names; 0 without an answer."""
+    host, _, port = address.rpartition(":")
+    body = struct.pack(">hhihi", 3, 1, 7, -1, 0)
+    try:
+        with socket.create_connection((host, int(port)), timeout=2) as connection:
+            connection.sendall(struct.pack(">i", len(body)) + body)
+            answer = connection.recv(65536)
+    except OSError:
+        return 0
+    return int(struct.unpack_from(">i", answer, 8)[0]) if len(answer) >= 12 else 0

@@ -1,0 +1,90 @@
+"""Fetches Apache Kafka's own jars, pinned in pom.xml, through Maven into an ignored folder of the working tree.
+
+Only the compatibility tests use them. Where Maven gets them from is Maven's configuration, not ours.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+POM = HERE / "pom.xml"
+LOGGING = HERE / "log4j2.properties"
+MAVEN_TIMEOUT_S = 900
+
+
+class FetchError(Exception):
+    """What is missing, in one line."""
+
+
+def kafka_version() -> str:
+    """The Kafka version pinned in pom.xml."""
+    version = ElementTree.parse(POM).getroot().find("{*}properties/{*}kafka.version")
+    if version is None or not version.text:
+        raise FetchError(f"{POM.name} names no kafka.version")
+    return version.text
+
+
+def folder() -> Path:
+    """The folder that holds the jars, whether or not it is filled yet."""
+    given = os.environ.get("KAVKA_KAFKA_JARS")
+    return Path(given) if given else ROOT / ".cache" / "kafka" / kafka_version()
+
+
+def is_complete(jars: Path) -> bool:
+    """Whether the folder was filled from the pom as it is now."""
+    if os.environ.get("KAVKA_KAFKA_JARS"):
+        return any(jars.glob("kafka-clients-*.jar"))
+    marker = jars / "pom.xml"
+    return marker.is_file() and marker.read_bytes() == POM.read_bytes()
+
+
+def missing_programs() -> list[str]:
+    """The programs a compatibility run needs and this machine lacks."""
+    return [program for program in ("java", "javac", "mvn") if shutil.which(program) is None]
+
+
+def fetch(jars: Path) -> None:
+    """Fill the folder, whole or not at all."""
+    missing = missing_programs()
+    if missing:
+        raise FetchError(f"not on this machine: {', '.join(missing)} (a JDK 17 or newer and Maven are needed)")
+    partial = jars.with_name(jars.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
+    command += ["-DincludeScope=runtime", f"-DoutputDirectory={partial}"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise FetchError(f"Maven was still busy after {MAVEN_TIMEOUT_S} s") from None
+    if done.returncode != 0:
+        said = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
+        raise FetchError(f"Maven failed: {said[0] if said else 'no reason given'}")
+    shutil.copyfile(POM, partial / "pom.xml")
+    shutil.rmtree(jars, ignore_errors=True)
+    partial.rename(jars)
+
+
+def main() -> int:
+    """Make sure the jars are there; say where."""
+    try:
+        jars = folder()
+        if not is_complete(jars):
+            sys.stderr.write(f"fetching Apache Kafka {kafka_version()} into {jars}\n")
+            fetch(jars)
+    except FetchError as reason:
+        sys.stderr.write(f"Apache Kafka's jars cannot be fetched: {reason}\n")
+        return 1
+    sys.stdout.write(f"{jars}: {len(list(jars.glob('*.jar')))} jars\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

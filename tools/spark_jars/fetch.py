@@ -1,0 +1,65 @@
+"""Fetches the jars of Spark's own Kafka connector, pinned in pom.xml, through Maven into an ignored folder.
+
+Only the compatibility tests and the side-by-side benchmark use them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+HERE: Final = Path(__file__).resolve().parent
+POM: Final = HERE / "pom.xml"
+MAVEN_TIMEOUT_S: Final = 900
+
+
+class FetchError(Exception):
+    """What is missing, in one line."""
+
+
+def folder() -> Path:
+    """The folder that holds the jars, whether or not it is filled yet."""
+    given = os.environ.get("KAVKA_SPARK_JARS")
+    return Path(given) if given else HERE.parent.parent / ".cache" / "spark-connector"
+
+
+def jars() -> list[Path]:
+    """The jars, fetched if they are not there."""
+    target = folder()
+    marker = target / "pom.xml"
+    if not os.environ.get("KAVKA_SPARK_JARS") and not (marker.is_file() and marker.read_bytes() == POM.read_bytes()):
+        _fetch(target)
+    return sorted(target.glob("*.jar"))
+
+
+def _fetch(target: Path) -> None:
+    if shutil.which("mvn") is None:
+        raise FetchError("not on this machine: mvn")
+    partial = target.with_name(target.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", "-DincludeScope=runtime"]
+    try:
+        done = subprocess.run(
+            [*command, f"-DoutputDirectory={partial}"],
+            capture_output=True,
+            text=True,
+            timeout=MAVEN_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise FetchError(f"Maven was still busy after {MAVEN_TIMEOUT_S} s") from None
+    if done.returncode != 0:
+        said = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
+        raise FetchError(f"Maven failed: {said[0] if said else 'no reason given'}")
+    shutil.copyfile(POM, partial / "pom.xml")
+    shutil.rmtree(target, ignore_errors=True)
+    partial.rename(target)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(",".join(map(str, jars())) + "\n")
