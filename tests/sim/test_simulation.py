@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Callable
 
@@ -13,7 +12,7 @@ from kavka.raft.node import Node, Role
 from kavka.replication import follower
 from kavka.replication.leader import Leadership
 from kavka.testing.sim import Outcome, Parts, ViolationError, simulate
-from kavka.testing.sim.__main__ import attempt
+from kavka.testing.sim.seeds import run_seeds
 
 FULL = os.environ.get("KAVKA_SCALE") == "full"
 SEEDS = range(10_000 if FULL else 300)
@@ -22,8 +21,7 @@ SEEDS_FOR_A_BUG = range(1_000, 1_060)
 
 @pytest.mark.timeout(7_200 if FULL else 900)
 def test_no_run_breaks_a_promise() -> None:
-    with multiprocessing.Pool(len(os.sched_getaffinity(0))) as pool:
-        found = list(pool.imap_unordered(attempt, SEEDS, chunksize=5))
+    found = list(run_seeds(SEEDS, len(os.sched_getaffinity(0))))
     failed = [one for one in found if not isinstance(one, Outcome)]
     assert not failed, "\n".join(
         f"replay with python -m kavka.testing.sim --seeds {seed}: {why}" for seed, why in failed

@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import sys
 import time
-import traceback
 from collections.abc import Sequence
 
-from kavka.testing.sim.checks import ViolationError
-from kavka.testing.sim.cluster import Outcome, simulate
-
-
-def attempt(seed: int) -> Outcome | tuple[int, str]:
-    """One run, or the seed and what went wrong."""
-    try:
-        return simulate(seed)
-    except ViolationError as violation:
-        return seed, str(violation)
-    except Exception:
-        return seed, traceback.format_exc()
+from kavka.testing.sim.cluster import Outcome
+from kavka.testing.sim.seeds import run_seeds
 
 
 def report(good: Sequence[Outcome]) -> str:
@@ -50,14 +38,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     began = time.monotonic()
     good: list[Outcome] = []
     bad = 0
-    with multiprocessing.Pool(given.processes) as pool:
-        for found in pool.imap_unordered(attempt, seeds, chunksize=1):
-            if isinstance(found, Outcome):
-                good.append(found)
-            else:
-                bad += 1
-                sys.stdout.write(f"seed {found[0]}: {found[1]}\n")
-                sys.stdout.flush()
+    for found in run_seeds(seeds, given.processes):
+        if isinstance(found, Outcome):
+            good.append(found)
+        else:
+            bad += 1
+            sys.stdout.write(f"seed {found[0]}: {found[1]}\n")
+            sys.stdout.flush()
     sys.stdout.write(f"{len(seeds):,} runs in {time.monotonic() - began:.0f} s, {bad} with violations\n")
     if good:
         sys.stdout.write(report(good) + "\n")

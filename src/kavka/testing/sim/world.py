@@ -6,7 +6,10 @@ import heapq
 import itertools
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
+
+STANDSTILL_EVENTS: Final = 100_000
+"""So many events in one millisecond are a loop without end."""
 
 Action = Callable[..., Any]
 
@@ -19,6 +22,7 @@ class World:
         self.random = random.Random(seed)
         self.now_ms = 0
         self.events = 0
+        self._began = 0
         self._agenda: list[tuple[int, int, Action, tuple[Any, ...]]] = []
         self._numbers = itertools.count()
 
@@ -34,7 +38,11 @@ class World:
         """Let everything happen that is due up to a time."""
         agenda = self._agenda
         while agenda and agenda[0][0] <= when_ms:
-            self.now_ms, _, action, arguments = heapq.heappop(agenda)
+            due_ms, _, action, arguments = heapq.heappop(agenda)
+            if due_ms > self.now_ms:
+                self.now_ms, self._began = due_ms, self.events
+            elif self.events - self._began > STANDSTILL_EVENTS:
+                raise RuntimeError(f"time stands still at {self.now_ms} ms, last with {action}")
             self.events += 1
             action(*arguments)
         self.now_ms = when_ms
