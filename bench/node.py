@@ -67,7 +67,7 @@ class Bench:
     @property
     def repeats(self) -> int:
         """How often to measure what a busy machine disturbs; the best counts."""
-        return self.size(3, 1)
+        return self.size(5, 1)
 
     @contextlib.contextmanager
     def node(self, config: Mapping[str, str] | None = None) -> Iterator[Node]:

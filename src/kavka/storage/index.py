@@ -1,7 +1,8 @@
 """The sparse indexes of a segment: offset -> position (8-byte entries) and timestamp -> offset (12-byte entries).
 
 New entries wait in a small buffer and reach the file when it fills, and on roll, sync and close: after an unclean stop
-the index of the segment that was being written is rebuilt from the log anyway. Lookups search file and buffer.
+the index of the segment that was being written is rebuilt from the log anyway. Lookups search file and buffer, and keep
+the page of the file they searched last: a reader's next lookup is near.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ from typing import ClassVar
 from kavka.storage.disk import Disk, DiskFile
 
 _BUFFER_BYTES = 4096
-_BLOCK_ENTRIES = 512
-_READ_WHOLE_BYTES = 1 << 15
+_PAGE_ENTRIES = 512
 _NO_ENTRY = (-1, 0, 0)
 NO_TIMESTAMP = -1
 
@@ -22,7 +22,7 @@ NO_TIMESTAMP = -1
 class SparseIndex:
     """Entries of two integers that both grow; the file is opened when it is first needed."""
 
-    __slots__ = ("_buffer", "_file", "base_offset", "stored")
+    __slots__ = ("_buffer", "_file", "_page", "_page_slot", "base_offset", "stored")
 
     entry: ClassVar[struct.Struct]
 
@@ -31,6 +31,8 @@ class SparseIndex:
         self.base_offset = base_offset
         self.stored = stored
         self._buffer = bytearray()
+        self._page = b""
+        self._page_slot = 0
 
     @classmethod
     def sized(cls, disk: Disk, path: str) -> int:
@@ -88,18 +90,17 @@ class SparseIndex:
         """The last slot whose field is at most the target, with its entry; slot -1 if there is none."""
         if self._buffer and self.entry.unpack_from(self._buffer, 0)[field] <= target:
             return self._floor_in(self._buffer, self.stored, field, target)
-        if self.stored == 0:
-            return _NO_ENTRY
-        size = self.entry.size
-        start, count = 0, self.stored
-        if count * size > _READ_WHOLE_BYTES:
-            blocks = range(-(-count // _BLOCK_ENTRIES))
-            block = bisect_right(blocks, target, key=lambda number: self._get(number * _BLOCK_ENTRIES)[field]) - 1
-            if block < 0:
+        page, size = self._page, self.entry.size
+        unpack = self.entry.unpack_from
+        if not page or not unpack(page, 0)[field] <= target < unpack(page, len(page) - size)[field]:
+            pages = range(-(-self.stored // _PAGE_ENTRIES))
+            number = bisect_right(pages, target, key=lambda number: self._get(number * _PAGE_ENTRIES)[field]) - 1
+            if number < 0:
                 return _NO_ENTRY
-            start = block * _BLOCK_ENTRIES
-            count = min(_BLOCK_ENTRIES, count - start)
-        return self._floor_in(self._file.read_at(start * size, count * size), start, field, target)
+            slot = number * _PAGE_ENTRIES
+            page = self._file.read_at(slot * size, min(_PAGE_ENTRIES, self.stored - slot) * size)
+            self._page, self._page_slot = page, slot
+        return self._floor_in(page, self._page_slot, field, target)
 
     def _floor_in(self, data: bytes | bytearray, start: int, field: int, target: int) -> tuple[int, int, int]:
         size = self.entry.size
@@ -116,6 +117,7 @@ class SparseIndex:
             del self._buffer[(entries - self.stored) * size :]
             return
         self._buffer.clear()
+        self._page = b""
         self._file.truncate(entries * size)
         self.stored = entries
 
