@@ -38,7 +38,12 @@ def spark() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def node() -> Iterator[Cluster]:
-    with Cluster(config={"log.retention.ms": "-1", "log.initial.task.delay.ms": "100"}) as cluster:
+    config = {
+        "log.retention.ms": "-1",
+        "log.initial.task.delay.ms": "100",
+        "transaction.two.phase.commit.enable": "true",
+    }
+    with Cluster(config=config) as cluster:
         yield cluster
 
 

@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from kavka.spark.columns import TYPES
-from kavka.spark.options import SourceOptions, sink_options, source_options
+from kavka.spark.options import OptionError, SourceOptions, sink_options, source_options
 from kavka.spark.sink import BatchWriter, StreamWriter, check_schema
 from kavka.spark.source import BatchReader, FilteringReader, StreamReader
 from kavka.spark.values import decoder
@@ -50,6 +50,8 @@ class KavkaDataSource(DataSource):
         check_schema(schema, options)
         if overwrite:
             raise ValueError('a topic cannot be overwritten: use mode("append")')
+        if options.exactly_once:
+            raise OptionError("delivery exactly-once is for streams: use writeStream")
         return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802

@@ -51,7 +51,9 @@ _SOURCE: Final = (
     "fetchBytes",
     "timeoutMs",
 )
-_SINK: Final = (*_BOTH, "topic", "includeHeaders", "useTimestampColumn", "compression", "timeoutMs")
+_SINK: Final = (*_BOTH, "topic", "includeHeaders", "useTimestampColumn", "compression", "delivery", "timeoutMs")
+AT_LEAST_ONCE: Final = "at-least-once"
+EXACTLY_ONCE: Final = "exactly-once"
 # Spark's Kafka connector knows these; they tune what our client does not have.
 _IGNORED: Final = frozenset(
     each.lower()
@@ -112,6 +114,7 @@ class SinkOptions:
     include_headers: bool
     use_timestamp: bool
     compression: str
+    exactly_once: bool
     timeout_ms: int
 
 
@@ -220,6 +223,7 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         include_headers=given.flag("includeHeaders", True),
         use_timestamp=given.flag("useTimestampColumn", False),
         compression=compression,
+        exactly_once=given.choice("delivery", AT_LEAST_ONCE, AT_LEAST_ONCE, EXACTLY_ONCE) == EXACTLY_ONCE,
         timeout_ms=given.number("timeoutMs", 120_000) or 0,
     )
 

@@ -1,14 +1,14 @@
 """Writing topics from Spark: Arrow writers with an idempotent producer for each task.
 
 At least once: a task that Spark runs again writes its rows again. Within one attempt nothing is written twice, whatever
-the network does. A task's producer is made by `_producer`, and what it wrote is in its commit message: an exactly-once
-mode makes a transactional one there and ends the transactions in `commit` and `abort`.
+the network does. With `delivery` exactly-once, tasks write in transactions that `exactly_once` ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, cast
 
 from pyspark.sql.datasource import (
@@ -19,7 +19,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructType, TimestampType
 
 from kavka.client import Codec, Pool, Producer
-from kavka.spark import reading
+from kavka.spark import exactly_once, reading
 from kavka.spark.options import OptionError, SinkOptions
 
 Messages = list[WriterCommitMessage | None]
@@ -57,8 +57,10 @@ def check_schema(schema: StructType, options: SinkOptions) -> None:
         raise OptionError('say where to write: option("topic", "NAME") or a column topic')
 
 
-def write(options: SinkOptions, batches: Iterator[Any]) -> Written:
+def write(options: SinkOptions, batches: Iterator[Any]) -> WriterCommitMessage:
     """Write a task's rows and wait until all are acknowledged."""
+    if options.exactly_once:
+        return exactly_once.write(options, batches, partial(_producer, options), partial(_send, options))
     return reading.run(_write(options, batches))
 
 
@@ -66,26 +68,28 @@ async def _write(options: SinkOptions, batches: Iterator[Any]) -> Written:
     rows = 0
     pool = await reading.connected(options.bootstrap, options.timeout_ms, "kavka-spark-sink")
     try:
-        async with _producer(pool, options) as producer:
+        async with _producer(options, pool) as producer:
             for batch in batches:
-                await _send(producer, options, batch)
+                await _send(options, producer, batch)
                 rows += batch.num_rows
     finally:
         await pool.close()
     return Written(rows)
 
 
-def _producer(pool: Pool, options: SinkOptions) -> Producer:
+def _producer(options: SinkOptions, pool: Pool, transactional_id: str | None = None) -> Producer:
     return Producer(
         pool,
         codec=cast("Codec", options.compression),
         batch_bytes=_BATCH_BYTES,
         linger_ms=_LINGER_MS,
         delivery_timeout_ms=options.timeout_ms,
+        transactional_id=transactional_id,
+        two_phase_commit=transactional_id is not None,
     )
 
 
-async def _send(producer: Producer, options: SinkOptions, batch: Any) -> None:
+async def _send(options: SinkOptions, producer: Producer, batch: Any) -> None:
     names = batch.schema.names
     count = batch.num_rows
     nothing: Sequence[Any] = (None,) * count
@@ -128,7 +132,7 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
 
-    def write(self, iterator: Iterator[Any]) -> Written:
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Write one task's rows."""
         return write(self._options, iterator)
 
@@ -139,12 +143,16 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
 
-    def write(self, iterator: Iterator[Any]) -> Written:
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Write one task's rows of a micro-batch."""
         return write(self._options, iterator)
 
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803  (Spark's name)
-        """All tasks have written: nothing is left to do."""
+        """All tasks have written: only transactions are left to end."""
+        if self._options.exactly_once:
+            exactly_once.commit(self._options, messages, batchId)
 
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
-        """Some task failed: what the others wrote stays, and the batch will be written again."""
+        """Some task failed: the batch will be written again, and what the others wrote stays, or is aborted."""
+        if self._options.exactly_once:
+            exactly_once.abort(self._options, messages)
