@@ -19,7 +19,7 @@ import pytest
 from tests.scale import FULL, rounds
 from tests.spark.conftest import fill
 
-from kavka.client import KafkaError, Pool, Producer
+from kavka.client import LATEST, KafkaError, Pool, Producer, TopicPartition
 from kavka.client.blocking import Client
 from kavka.spark import exactly_once
 from kavka.spark.decisions import Decider, Decision
@@ -31,6 +31,7 @@ pytestmark = pytest.mark.timeout(1800)
 DRIVER = Path(__file__).parent / "drivers" / "topic_sink.py"
 KILLS = rounds(10, 1)
 RECORDS = 1_000
+PARTITIONS = 2
 KILLED_TASK = """
 import asyncio, os, sys
 from kavka.client import Producer
@@ -106,7 +107,7 @@ def make_producer(pool: Pool, transactional_id: str) -> Producer:
 
 @pytest.fixture
 def sink(node: Cluster, topic: Callable[..., str]) -> Sink:
-    name = topic()
+    name = topic(partitions=PARTITIONS)
     return Sink(node, name, f"query-of-{name}")
 
 
@@ -114,9 +115,9 @@ def visible(client: Client, topic: str) -> list[int]:
     """What a reader of committed records sees, all the way to the end: nothing is left open."""
     with client.consumer(topic, isolation="read_committed") as consumer:
         found = sorted(int(record.value or b"") for record in consumer.until_end())
-        tps = consumer.assignment
-        stable = client.admin.list_offsets(dict.fromkeys(tps, -1), read_committed=True)
-        ends = client.admin.list_offsets(dict.fromkeys(tps, -1))
+    places = dict.fromkeys((TopicPartition(topic, number) for number in range(PARTITIONS)), LATEST)
+    stable = client.admin.list_offsets(places, read_committed=True)
+    ends = client.admin.list_offsets(places)
     assert {tp: one.offset for tp, one in stable.items()} == {tp: one.offset for tp, one in ends.items()}
     return found
 
@@ -201,7 +202,7 @@ def test_a_driver_that_was_overtaken_cannot_decide(sink: Sink, client: Client) -
 def test_the_last_decision_is_found_behind_many_of_other_queries(
     node: Cluster, topic: Callable[..., str], client: Client
 ) -> None:
-    name = topic()
+    name = topic(partitions=PARTITIONS)
     rare, busy = Sink(node, name, f"rare-{name}"), Sink(node, name, f"busy-{name}")
     rare.commit(0, rare.task(0, 0, 1))
 
@@ -276,7 +277,7 @@ def assert_each_once(client: Client, target: str, total: int, folder: Path) -> N
 
 
 def test_killed_drivers(node: Cluster, client: Client, topic: Callable[..., str], tmp_path: Path) -> None:
-    source, target = topic(), topic()
+    source, target = topic(), topic(partitions=PARTITIONS)
     draw = random.Random(11)
     total = 0
     for _ in range(KILLS):
@@ -302,7 +303,7 @@ def executors(driver: subprocess.Popen[bytes]) -> list[int]:
 
 @pytest.mark.skipif(not FULL, reason="starts two dozen JVMs: KAVKA_SCALE=full runs it")
 def test_killed_executors(node: Cluster, client: Client, topic: Callable[..., str], tmp_path: Path) -> None:
-    source, target = topic(), topic()
+    source, target = topic(), topic(partitions=PARTITIONS)
     draw = random.Random(12)
     total = kills = 0
     while kills < KILLS:
