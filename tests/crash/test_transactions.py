@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ from scale import rounds
 
 ROUNDS = rounds(full=50, ci=4)
 INPUT = rounds(full=20_000, ci=1_500)
+FAULT_SECONDS = rounds(full=600, ci=0)
+"""How long a cluster is disturbed at least while transactions are written."""
 QUICK = {
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
@@ -138,20 +141,24 @@ def count_of(history: History, name: str) -> int:
     return sum(event.name == name for event in history.events)
 
 
-@pytest.mark.timeout(120 + 20 * ROUNDS)
+@pytest.mark.timeout(120 + 20 * ROUNDS + FAULT_SECONDS)
 def test_a_reader_of_committed_records_sees_each_transaction_whole_or_not_at_all(
     node: Cluster, rng: random.Random, tmp_path: Path
 ) -> None:
     create_topics(node.bootstrap, TOPICS)
     names = ["w0", "w1", "w2"]
     workers = Workers("write", names, node.bootstrap, tmp_path, rng)
+    until = time.monotonic() + (FAULT_SECONDS if len(node.nodes) > 1 else 0)
     try:
-        for number in range(ROUNDS):
+        for number in count():
             disturb(node, workers, rng, number)
+            if number >= ROUNDS and time.monotonic() >= until:
+                break
         time.sleep(1)
         history = settled(node.bootstrap, workers, names, list(TOPICS), tmp_path)
     finally:
         workers.stop()
+    sys.stdout.write(f"{number} rounds: ")
     sys.stdout.write(f"{count_of(history, 'committed')} committed, {count_of(history, 'aborted')} aborted\n")
     assert check(history) == []
     assert count_of(history, "committed") > ROUNDS
