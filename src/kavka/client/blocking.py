@@ -220,6 +220,12 @@ class Admin:
     reassignments = _Blocking(_admin.Admin.reassignments)
     unregister_broker = _Blocking(_admin.Admin.unregister_broker)
     remove_voter = _Blocking(_admin.Admin.remove_voter)
+    list_transactions = _Blocking(_admin.Admin.list_transactions)
+    describe_transaction = _Blocking(_admin.Admin.describe_transaction)
+    fence_producer = _Blocking(_admin.Admin.fence_producer)
+    abort_transaction = _Blocking(_admin.Admin.abort_transaction)
+    open_transactions = _Blocking(_admin.Admin.open_transactions)
+    find_hanging = _Blocking(_admin.Admin.find_hanging)
 
 
 class _Held:

@@ -75,7 +75,9 @@ def _below(root: Path, package: str) -> Iterator[tuple[str, Path]]:
 
 
 def _libraries(root: Path, package: str) -> Iterator[tuple[str, Path]]:
-    """The shared libraries that some wheels keep beside their package."""
+    """What some wheels keep beside their package: shared libraries, and metadata that tells their version."""
+    for metadata in root.parent.glob(f"{package}-*.dist-info/METADATA"):
+        yield f"{metadata.parent.name}/{metadata.name}", metadata
     beside = root.parent / f"{package}.libs"
     if beside.is_dir():
         yield from _below(beside, f"{package}.libs")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +17,8 @@ from confluent_kafka import Producer
 from jvm.java_tools import Java
 from jvm.nodes import KAVKA, running
 from jvm.tools import Tools, dump_log
+
+from kavka.client.blocking import Client
 
 RECORD = re.compile(r"^\| offset: (\d+) .* key: (.*?) payload: ?(.*)$")
 WAIT_S = 30.0
@@ -46,6 +49,12 @@ def fill(tools: Tools) -> None:
             producer.commit_transaction(WAIT_S)
         else:
             producer.abort_transaction(WAIT_S)
+    # An end is answered once it is decided; the record that completes it follows its markers.
+    deadline = time.monotonic() + WAIT_S
+    with Client(bootstrap) as client:
+        while client.admin.list_transactions(states=["PrepareCommit", "PrepareAbort"]):
+            assert time.monotonic() < deadline, "a transaction is not completed"
+            time.sleep(0.02)
 
 
 def files(data_dir: Path, topic: str, suffix: str) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import zipfile
@@ -24,7 +25,7 @@ def test_the_archive_holds_a_kavka_that_works_by_itself(tmp_path: Path) -> None:
     # -S: nothing of this machine's packages; -P: nothing of this folder.
     done = subprocess.run(
         [sys.executable, "-S", "-P", "-c", program],
-        env={"PYTHONPATH": str(tmp_path / ship.FOLDER)},
+        env={"PYTHONPATH": str(tmp_path / ship.FOLDER), "KAVKA_PURE": os.environ.get("KAVKA_PURE", "")},
         capture_output=True,
         text=True,
         check=False,
