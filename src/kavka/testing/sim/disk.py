@@ -73,7 +73,8 @@ class SimLog:
     def truncate(self, offset: int) -> None:
         """Cut off everything from an offset on."""
         del self.entries[max(offset - self.start_offset, 0) :]
-        while self.epochs and self.epochs[-1][1] >= self.end_offset and self.epochs[-1][1] > self.start_offset:
+        end = self.end_offset
+        while self.epochs and self.epochs[-1][1] >= end and (self.epochs[-1][0] > self.start_epoch or not end):
             self.epochs.pop()
         self.synced = min(self.synced, self.end_offset)
 
