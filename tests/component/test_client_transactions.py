@@ -175,6 +175,7 @@ def test_offsets_count_with_the_transaction(node, topic, id_, commits):
             producer.begin()
             await producer.send_offsets({here: 7}, group)
             await (producer.commit() if commits else producer.abort())
+            await ended(node)
             found = {tp: one.offset for tp, one in (await admin.group_offsets(group)).items()}
             assert found == ({here: 7} if commits else {})
 

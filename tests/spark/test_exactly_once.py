@@ -113,6 +113,10 @@ def sink(node: Cluster, topic: Callable[..., str]) -> Sink:
 
 def visible(client: Client, topic: str) -> list[int]:
     """What a reader of committed records sees, all the way to the end: nothing is left open."""
+    deadline = time.monotonic() + 30
+    while client.admin.list_transactions(states=["PrepareCommit", "PrepareAbort"]):
+        assert time.monotonic() < deadline, "decided transactions are not ended"
+        time.sleep(0.01)  # an end is answered before its markers are written
     with client.consumer(topic, isolation="read_committed") as consumer:
         found = sorted(int(record.value or b"") for record in consumer.until_end())
     places = dict.fromkeys((TopicPartition(topic, number) for number in range(PARTITIONS)), LATEST)
