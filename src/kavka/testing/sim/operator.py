@@ -238,7 +238,14 @@ class Operator:
             choice((SUPPORTED, {}, {"metadata.version": (1, 2)})),
             choice(((), (Uuid(bytes(16)),), (NOWHERE, NOWHERE), shared)),
         )
-        self._ask(lambda machine, now_ms: machine.register_broker(request, now_ms))
+
+        def register(machine: Controller, now_ms: int) -> Transition[Any]:
+            owner = machine.image.cluster.brokers.get(0)
+            if request.broker_id == 0 and owner is not None and not machine.contacts.in_session(owner, now_ms):
+                return Transition(None)  # it would get the id, and the node that had it would be out for good
+            return machine.register_broker(request, now_ms)
+
+        self._ask(register)
         self._ask(lambda machine, now_ms: machine.heartbeat(Heartbeat(77, 1, 1), now_ms))
 
     def _directories(self, image: MetadataImage) -> None:
