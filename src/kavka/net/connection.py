@@ -144,6 +144,7 @@ class Connection:
     __slots__ = (
         "_blocked",
         "_buffers",
+        "_corked",
         "_dispatch",
         "_ending",
         "_held",
@@ -207,6 +208,7 @@ class Connection:
         self._slots: deque[Slot] = deque()
         self._unsent = 0
         self._blocked = False
+        self._corked = False
         self._muted = False
         self._watched = False
         self._resting = False
@@ -413,6 +415,7 @@ class Connection:
                     return
                 if out and type(head := out[0]) is FileSlice and not self._send_file(head):
                     return
+            self._uncork()
         except (BlockingIOError, InterruptedError):
             self._wait_writable()
         except OSError:
@@ -458,6 +461,8 @@ class Connection:
         if piece is not self._warmed and not cached(fd, piece.position, piece.length):
             self._warm(piece)
             return False
+        if len(self._out) > 1 and not self._corked:
+            self._cork()
         sent = os.sendfile(self.fd, fd, piece.position, piece.length)
         if sent == 0 and piece.length:
             self.close()  # the file is shorter than it was: the announced length cannot be kept
@@ -470,6 +475,16 @@ class Connection:
             self._out[0] = self._warmed = FileSlice(piece.file, piece.position + sent, piece.length - sent)
         return True
 
+    def _cork(self) -> None:
+        """Let what follows a file share its last segment, instead of waking the reader once more."""
+        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        self._corked = True
+
+    def _uncork(self) -> None:
+        if self._corked:
+            self._corked = False
+            self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
+
     def _wait_writable(self) -> None:
         self._writing = True
         self._loop.add_writer(self.fd, self._on_writable)
@@ -481,6 +496,7 @@ class Connection:
 
     def _warm(self, piece: FileSlice) -> None:
         """Read a cold range in a thread, so that sendfile does not hold the loop."""
+        self._uncork()
         self._warming = True
         piece.file.pin()
         future = self._loop.run_in_executor(None, warm, piece.file.fileno(), piece.position, piece.length)

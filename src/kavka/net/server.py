@@ -17,6 +17,10 @@ log = logging.getLogger(__name__)
 
 ACCEPTS_PER_CALLBACK = 64
 ACCEPT_PAUSE_SECONDS = 1.0
+NOT_SENT_BYTES = 128 * 1024
+"""How far an answer may run ahead of what the network takes. Without a limit a large answer trickles into the socket
+and wakes its reader for every few segments. The limit must exceed any segment (64 KiB): a socket that is full for it
+then always has a whole segment to send, and so something that will make it writable again."""
 
 
 class AddressInUseError(OSError):
@@ -183,6 +187,7 @@ class Server:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, NOT_SENT_BYTES)
             if self._options.send_buffer_bytes > 0:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._options.send_buffer_bytes)
         except OSError:  # the client has gone already

@@ -14,7 +14,7 @@ from kavka.model.errors import MalformedMessage
 from kavka.model.types import FileSlice
 from kavka.net.connection import PENDING, SHARED_BUFFER_BYTES
 from kavka.net.limits import ConnectionLimits
-from kavka.net.server import AddressInUseError, Server, SocketOptions, bind
+from kavka.net.server import NOT_SENT_BYTES, AddressInUseError, Server, SocketOptions, bind
 
 
 def frame(body: bytes) -> bytes:
@@ -200,6 +200,48 @@ def test_file_slices_are_sent_between_bytes_and_unpinned(tmp_path):
             writer.write(frame(b"x"))
             assert await read_frames(reader, 1) == [b"ab" + data + b"cd" + data[10:]]
             assert file.pins == 0
+            writer.close()
+
+    run(test())
+
+
+DATA_SEGS_IN = struct.Struct("152xI")  # of Linux's struct tcp_info
+
+
+@pytest.mark.parametrize("last", [b"", b"tail"])
+def test_an_answer_with_a_file_comes_in_no_more_segments_than_it_needs(tmp_path, last):
+    data = os.urandom(20_000)  # less than half of a new connection's window: the kernel cuts there
+    path = tmp_path / "segment"
+    path.write_bytes(data)
+    file = OpenFile(path)
+
+    def dispatch(connection, buffer, start, end):
+        head = struct.pack(">i", len(data) + len(last))
+        return [head, FileSlice(file, 0, len(data)), *([last] if last else [])]
+
+    async def test():
+        async with serving(dispatch) as (_, port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            client = writer.get_extra_info("socket")
+            for number in (1, 2):
+                writer.write(frame(b"x"))
+                assert await read_frames(reader, 1) == [data + last]
+                info = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, DATA_SEGS_IN.size)
+                assert DATA_SEGS_IN.unpack(info) == (number,)
+            writer.close()
+
+    run(test())
+
+
+def test_what_the_network_does_not_take_yet_stays_small():
+    async def test():
+        async with serving(echo) as (server, port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(frame(b"x"))
+            await read_frames(reader, 1)
+            (connection,) = server.connections.values()
+            with socket.socket(fileno=os.dup(connection.fd)) as same:
+                assert same.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == NOT_SENT_BYTES
             writer.close()
 
     run(test())

@@ -240,6 +240,40 @@ def test_a_connection_that_closes_while_its_file_is_warmed_lets_go_of_the_file(t
     run(test)
 
 
+def test_what_is_sent_before_a_range_that_is_warmed_is_not_held_back(tmp_path, monkeypatch):
+    (tmp_path / "segment").write_bytes(b"x" * (LARGE + 1))
+    file = OpenFile(tmp_path / "segment")
+    warming, go_on = threading.Event(), threading.Event()
+
+    def warm(fd, position, length):
+        warming.set()
+        go_on.wait(10)
+
+    monkeypatch.setattr(connections, "cached", lambda fd, position, length: position == 0)
+    monkeypatch.setattr(connections, "warm", warm)
+
+    def dispatch(connection, buffer, start, end):
+        return [struct.pack(">i", LARGE + 1), FileSlice(file, buffer[start], LARGE), b"!"]
+
+    expected = struct.pack(">i", LARGE + 1) + b"x" * LARGE + b"!"
+
+    async def test():
+        async with serving(dispatch) as it:
+            reader, writer = await it.client()
+            writer.write(frame(bytes([0])) + frame(bytes([1])))
+            while not warming.is_set():
+                await asyncio.sleep(0.001)
+            (one,) = it.server.connections.values()
+            with socket.socket(fileno=os.dup(one.fd)) as same:
+                assert same.getsockopt(socket.IPPROTO_TCP, socket.TCP_CORK) == 0
+            assert await reader.readexactly(len(expected)) == expected
+            go_on.set()
+            assert await reader.readexactly(len(expected)) == expected
+            assert file.pins == 0
+
+    run(test)
+
+
 def test_a_range_that_cannot_be_warmed_is_sent_as_far_as_it_goes(tmp_path, monkeypatch, caplog):
     (tmp_path / "segment").write_bytes(b"x" * LARGE)
     file = OpenFile(tmp_path / "segment")
