@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterator
 
 from bench.node import Node
+from kavka.net.server import NOT_SENT_BYTES
 
 WRITE_BYTES = 14_500  # as a log is written: how a file is written decides how its pages lie in memory
 HEAD_BYTES = 60
@@ -56,6 +57,7 @@ def serve(path: str, answer_bytes: int) -> None:
                 client.setblocking(False)
                 # As every Kafka broker does. Without it more of the sending happens on the receiver's CPU time.
                 client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, NOT_SENT_BYTES)
                 clients[client.fileno()] = client
                 poller.register(client.fileno(), select.EPOLLIN)
                 continue

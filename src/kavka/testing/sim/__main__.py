@@ -7,6 +7,9 @@ import sys
 import time
 from collections.abc import Sequence
 
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
 from kavka.testing.sim.cluster import Outcome
 from kavka.testing.sim.seeds import run_seeds
 
@@ -38,13 +41,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     began = time.monotonic()
     good: list[Outcome] = []
     bad = 0
-    for found in run_seeds(seeds, given.processes):
-        if isinstance(found, Outcome):
-            good.append(found)
-        else:
-            bad += 1
-            sys.stdout.write(f"seed {found[0]}: {found[1]}\n")
-            sys.stdout.flush()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
+        for found in progress.track(run_seeds(seeds, given.processes), len(seeds), description="seeds"):
+            if isinstance(found, Outcome):
+                good.append(found)
+            else:
+                bad += 1
+                sys.stdout.write(f"seed {found[0]}: {found[1]}\n")
+                sys.stdout.flush()
     sys.stdout.write(f"{len(seeds):,} runs in {time.monotonic() - began:.0f} s, {bad} with violations\n")
     if good:
         sys.stdout.write(report(good) + "\n")
