@@ -180,7 +180,13 @@ class Dispatcher:
             return self._error(api, context.api_version, correlation_id, error)
         slot = connection.open_slot(exclusive=True)
         finishing = self._finish(slot, api, correlation_id, context.api_version, Resumed(work, waits_for))
-        task = self._tasks.create_task(finishing)
+        try:
+            task = self._tasks.create_task(finishing)
+        except RuntimeError:  # the node has stopped, and nobody would go on with this
+            finishing.close()
+            work.close()
+            connection.close()
+            return PENDING
         self._waiting.add(task)
         task.add_done_callback(self._waiting.discard)
         return PENDING

@@ -1,6 +1,8 @@
 """Frames through the dispatcher, with handlers that the test gives it."""
 
 import asyncio
+import gc
+import warnings
 
 import pytest
 
@@ -42,6 +44,10 @@ class Client:
 
     def __init__(self):
         self.slot = Answers()
+        self.closed = False
+
+    def close(self):
+        self.closed = True
 
     def open_slot(self, *, exclusive):
         assert exclusive
@@ -224,6 +230,32 @@ def test_who_still_waits_when_the_node_stops_is_given_up():
         assert client.slot.pieces is None
 
     asyncio.run(asyncio.wait_for(go(), 10))
+
+
+def test_what_comes_when_the_node_has_stopped_closes_the_connection_and_leaves_nothing_behind():
+    ended = []
+
+    @handler(DescribeClusterRequest)
+    async def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended.append(request)
+        return described("never")
+
+    async def go():
+        async with asyncio.TaskGroup() as tasks:
+            dispatcher = Dispatcher(["describe_cluster"], (), {}, tasks, ManualClock(), lambda stem: describe_cluster)
+        client, data = Client(), frame(REQUEST, 1)
+        assert dispatcher(client, data, 4, len(data)) is PENDING
+        assert client.closed
+        assert ended == [REQUEST]
+
+    with warnings.catch_warnings(record=True) as complaints:
+        warnings.simplefilter("always")
+        asyncio.run(asyncio.wait_for(go(), 10))
+        gc.collect()
+    assert not complaints
 
 
 @pytest.mark.parametrize("wait", [False, True])
