@@ -20,6 +20,7 @@ from kavka.model.transition import Transition
 from kavka.model.types import Endpoint, Uuid
 from kavka.raft.messages import AddVoter, BeginEpoch, EndEpoch, Fetch, RemoveVoter, UpdateVoter, Vote
 from kavka.raft.voters import ReplicaKey, Voter
+from kavka.testing.sim.replica import Committed
 
 if TYPE_CHECKING:
     from kavka.testing.sim.cluster import SimCluster
@@ -79,10 +80,8 @@ class Operator:
         checks, cluster = self._cluster.checks, self._cluster
 
         def answered(reply: Any) -> None:
-            if isinstance(reply, int):
-                replica = cluster.nodes[leader].broker.replicas.get(key)
-                epoch = replica.leader_epoch if replica is not None else 0
-                checks.ack(key, value, reply, epoch)
+            if isinstance(reply, Committed):  # the leader may have moved on, or away, since it said so
+                checks.ack(key, value, reply.offset, reply.leader_epoch)
 
         cluster.network.call(client, leader, "produce", (key, value), answered)
 

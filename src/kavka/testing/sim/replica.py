@@ -51,6 +51,13 @@ class Fetched(NamedTuple):
     entries: tuple[Entry, ...] = ()
 
 
+class Committed(NamedTuple):
+    """What a producer is told of its record: where it is, and in which leader epoch it was committed."""
+
+    offset: int
+    leader_epoch: int
+
+
 class Waiting(NamedTuple):
     """A producer that waits for its record to be committed."""
 
@@ -139,7 +146,8 @@ class SimReplica:
         for one in waiting:
             if one.offset < self.high_watermark:
                 enough = self.leadership.enough(broker.min_isr)
-                one.answer(one.offset if enough else NotEnoughReplicas("too few, after the append"))
+                committed = Committed(one.offset, self.leader_epoch)
+                one.answer(committed if enough else NotEnoughReplicas("too few, after the append"))
             else:
                 self.waiting.append(one)
 
