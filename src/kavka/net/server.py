@@ -82,7 +82,7 @@ class Server:
     ) -> None:
         self._on_close = on_close
         self._listeners = listeners
-        self._dispatch = dispatch
+        self._dispatch = dispatch.__call__  # bound, as the dispatcher binds its own
         self._limits = limits
         self._options = options
         self._clock = clock

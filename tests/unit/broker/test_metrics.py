@@ -32,7 +32,7 @@ def values(metrics):
 def test_requests_are_counted_by_api():
     async def go():
         async with asyncio.TaskGroup() as tasks:
-            dispatcher = Dispatcher(["metadata"], [], {ApiKey.FETCH: None}, tasks, ManualClock())
+            dispatcher = Dispatcher(["metadata"], [], {ApiKey.FETCH: lambda *_: None}, tasks, ManualClock())
             server = Server([], dispatcher, ConnectionLimits(), SocketOptions(), ManualClock())
         metrics = Metrics()
         shown.show_traffic(metrics, dispatcher, server)
