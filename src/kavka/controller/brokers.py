@@ -34,6 +34,8 @@ class BrokerRequest:
     previous_epoch: int = -1
     """The epoch in its clean-shutdown marker; -1 if the last stop was not a clean one."""
     cordoned: tuple[Uuid, ...] | None = None
+    connection: int = -1
+    """The connection it came on; -1 if over none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,8 @@ class Registrations:
         epoch = image.offset + 1 + len(records) if known is None or fresh else known.epoch
         records.append(_registration(image, request, epoch, None if fresh else known))
         if fresh:
-            self._contacts.forget(request.broker_id)
+            # It counts as heard: a registration of its last life that comes late must not take its place.
+            self._contacts.hear(request.broker_id, epoch, -1, now_ms, request.connection)
         # The registration comes last: cut off before it, the broker registers again and the rest is done again.
         return Transition(epoch, Divisible(records))
 

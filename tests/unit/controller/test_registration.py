@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.controller.brokers import ControllerRequest
+from kavka.controller.brokers import ControllerRequest, Heartbeat
 from kavka.metadata.features import SUPPORTED
 from kavka.model.errors import (
     DuplicateBrokerRegistration,
@@ -107,6 +107,36 @@ def test_a_broker_whose_connection_closed_may_come_back_after_the_grace(three):
         three.broker(1)
     three.now_ms += 500
     assert three.broker(1) > epoch
+
+
+def test_a_late_registration_of_the_last_life_does_not_take_the_place_of_this_one(three):
+    three.now_ms += 9_000
+    epoch = three.broker(1, unfence=False)
+    with pytest.raises(DuplicateBrokerRegistration):
+        three.broker(1)
+    three.heartbeat(Heartbeat(1, epoch, epoch), three.now_ms)
+    assert three.image.cluster.is_active(1)
+
+
+def test_a_broker_that_ends_before_its_first_heartbeat_may_come_back_after_the_grace(three):
+    three.now_ms += 9_000
+    epoch = three.broker(1, unfence=False, connection=7)
+    three.broker_disconnected(1, epoch, three.now_ms, 7)
+    three.now_ms += 500
+    before = len(three.log)
+    assert three.broker(1, unfence=False) > epoch
+    assert len(three.log) == before + 1
+
+
+def test_a_broker_that_is_not_heard_after_its_registration_changes_nothing(three):
+    three.broker(4, unfence=False)
+    three.now_ms += 8_999
+    for id_ in (1, 2, 3):
+        three.beat(id_)
+    before = len(three.log)
+    three.tick(three.now_ms + 1)
+    assert len(three.log) == before
+    assert three.broker(4) == before
 
 
 def test_a_broker_that_crashed_is_not_eligible_in_its_next_life(three):

@@ -9,6 +9,7 @@ Errors:     STALE_BROKER_EPOCH for another life of the broker, or one that is no
 from __future__ import annotations
 
 from kavka.broker.context import Context
+from kavka.broker.handlers.broker_registration import watch
 from kavka.broker.handlers.marks import handler
 from kavka.controller.brokers import Heartbeat
 from kavka.protocol.schemas.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -32,7 +33,7 @@ async def broker_heartbeat(
         connection=ctx.connection_id,
     )
     reply = await controller.submit(lambda machine, now_ms: machine.heartbeat(beat, now_ms))
-    ctx.on_close(("heartbeat", broker_id), lambda: controller.broker_disconnected(broker_id, epoch, ctx.connection_id))
+    watch(ctx, controller, broker_id, epoch)
     return BrokerHeartbeatResponse(
         throttle_time_ms=0,
         error_code=0,

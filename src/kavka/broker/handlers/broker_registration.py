@@ -1,7 +1,8 @@
 """BrokerRegistration: v0-4.
 
 Behaviour:  a broker says who it is, at each of its starts; it is fenced until its heartbeats show that it has read its
-            own registration. The epoch it gets tells this life of it from the others.
+            own registration. The epoch it gets tells this life of it from the others. It counts as a heartbeat: until
+            its session ends, or its connection closes, another life of it is refused.
 Errors:     104 another cluster, 101 the last life's session has not ended, 119 directories or features that cannot be,
             35 features that do not fit the cluster, 102 a broker of the times of ZooKeeper.
 """
@@ -61,9 +62,16 @@ async def broker_registration(
         directories=tuple(request.log_dirs),
         rack=request.rack,
         previous_epoch=request.previous_broker_epoch,
+        connection=ctx.connection_id,
     )
     epoch = await controller.submit(lambda machine, now_ms: machine.register_broker(wanted, now_ms))
+    watch(ctx, controller, request.broker_id, epoch)
     return BrokerRegistrationResponse(throttle_time_ms=0, error_code=0, broker_epoch=epoch)
+
+
+def watch(ctx: Context, controller: ControllerLoop, broker_id: int, epoch: int) -> None:
+    """Have the controller told when the connection that a broker was just heard on closes."""
+    ctx.on_close(("broker", broker_id), lambda: controller.broker_disconnected(broker_id, epoch, ctx.connection_id))
 
 
 def endpoints(listeners: Iterable[Listener]) -> tuple[Endpoint, ...]:

@@ -133,8 +133,8 @@ class SimNode:
                 files.high_watermark = min(files.high_watermark, files.log.end_offset)
         self.checks.died(self.id)
         for other in self.network.hosts.values():
-            if isinstance(other, SimNode) and other is not self and other.alive and self.broker.epoch >= 0:
-                self.world.after(self.world.between(1, 5), other.disconnected, self.id, self.broker.epoch)
+            if isinstance(other, SimNode) and other is not self and other.alive:
+                self.world.after(self.world.between(1, 5), other.disconnected, self.id, self.broker.incarnation_id)
 
     def stop_cleanly(self, epoch: int) -> None:
         """End the process in order."""
@@ -208,10 +208,12 @@ class SimNode:
             self._append(self.machine.tick(self.world.now_ms), _ignore)
         self.world.after(100, self._tick, life)
 
-    def disconnected(self, broker_id: int, epoch: int) -> None:
+    def disconnected(self, broker_id: int, incarnation_id: Uuid) -> None:
         """The connection of another node has closed."""
         if self.alive and self.active and not self.paused:
-            self._append(self.machine.broker_disconnected(broker_id, epoch, self.world.now_ms), _ignore)
+            broker = self.machine.image.cluster.brokers.get(broker_id)
+            if broker is not None and broker.incarnation_id == incarnation_id:
+                self._append(self.machine.broker_disconnected(broker_id, broker.epoch, self.world.now_ms), _ignore)
 
     # -- the quorum's news ----------------------------------------------------------------------------------
 
