@@ -19,6 +19,7 @@ from kavka.testing.sim.world import World
 
 SETTLE_MS: Final = 8_000
 TROUBLE_MS: Final = 55_000
+MIN_ELECTIONS: Final = 3
 CALM_MS: Final = 60_000
 """How long a cluster may take to be well again once nothing hinders it."""
 
@@ -87,6 +88,7 @@ class SimCluster:
         world.after(500, self._check)
         world.after(1_000, self._trouble)
         world.run_until(SETTLE_MS + TROUBLE_MS)
+        self._elect()
         self._calm()
         self.checks.complete()
         return Outcome(
@@ -226,6 +228,14 @@ class SimCluster:
         controller = self.active()
         if controller is not None and not controller.paused:
             controller.quorum.run(controller.quorum.core.resign(controller.quorum.core.epoch, self.world.now_ms))
+
+    def _elect(self) -> None:
+        """Have the elections that every run is to have, if chance has spared the controllers so far."""
+        deadline = self.world.now_ms + CALM_MS
+        while len(self.checks.leaders) < MIN_ELECTIONS and self.world.now_ms < deadline:
+            self.network.heal()
+            self._resign()
+            self.world.run_until(self.world.now_ms + 1_000)
 
     # -- calm --------------------------------------------------------------------------------------------------
 
