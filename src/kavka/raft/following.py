@@ -102,11 +102,14 @@ def _heard(node: Node, now_ms: int) -> None:
 def on_leader_unreachable(node: Node, now_ms: int) -> None:
     """The leader did not answer at all: its process may be gone, which need not take a fetch timeout to see.
 
-    A guess, but pre-votes make a wrong one harmless: who still hears from the leader refuses.
+    A guess, but pre-votes make a wrong one harmless: who still hears from the leader refuses. All voters see it at the
+    same moment, and those who stand together split the votes, so each has a turn of its own.
     """
     patience = node.config.lost_leader_ms
     if node.role is Role.FOLLOWER and patience:
-        node.deadline_ms = min(node.deadline_ms, now_ms + node.draw(patience, 2 * patience))
+        others = [id_ for id_ in node.voters.ids if id_ != node.leader_id]
+        turn = sum(id_ < node.key.id for id_ in others)
+        node.deadline_ms = min(node.deadline_ms, now_ms + patience + patience * turn // max(len(others), 1))
         node.has_fetched = False
 
 

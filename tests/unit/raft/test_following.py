@@ -180,6 +180,20 @@ def test_with_patience_set_a_leader_whose_process_is_gone_is_replaced_early():
     assert one.raft.role is Role.PROSPECTIVE
 
 
+def test_voters_that_lose_their_leader_together_stand_one_after_the_other():
+    waited = {}
+    for me in (1, 3, 4, 5):
+        one = One(*({1, 2, 3, 4, 5} - {me}), me=me, state=ElectionState(4, 2), lost_leader_ms=200)
+        effects = one.answer(one.started, 2, reply())
+        began = one.now
+        while one.raft.role is Role.FOLLOWER:
+            for effect in of(Send, effects):  # trying again must not bring their turns together
+                one.raft.on_response(effect.request_id, None, one.now)
+            effects = one.pass_time(1)
+        waited[me] = one.now - began
+    assert waited == {1: 200, 3: 250, 4: 300, 5: 350}
+
+
 def test_an_answer_that_asks_for_nothing_possible_is_followed_by_a_pause():
     one = follower(epochs=(1, 1))
     assert 2 not in sent(one.answer(one.started, 2, reply(diverging=OffsetAndEpoch(2, 1))))
