@@ -64,6 +64,7 @@ def fuzz_frames(data: bytes, choice: int) -> None:
     same("split", _frames, plain_frames, data, 0, size, LIMIT)
     same("parse_header", _frames, plain_frames, data, 0, size)
     same("parse_produce", _frames, plain_frames, data, 0, size, 3 + choice % 11)
+    same("parse_single", _frames, plain_frames, data, 0, size, 3 + choice % 11)
     same("parse_fetch", _frames, plain_frames, data, 0, size, 4 + choice % 15)
 
 

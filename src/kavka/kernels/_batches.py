@@ -139,6 +139,19 @@ class BatchInfo:
         last += self.last_offset_delta
         return last if last <= 0x7FFFFFFF else last - 0x80000000
 
+    def numbers(self):
+        """What appending the batch takes, in one go, as each attribute costs a lookup."""
+        return (
+            self.position,
+            self.size,
+            self.last_offset_delta,
+            self.attributes,
+            self.max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+        )
+
     def fields(self):
         """Every field, in the order the constructor takes them."""
         return (

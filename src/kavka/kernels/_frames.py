@@ -120,6 +120,43 @@ def parse_produce(buf, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, version: 
         PyBuffer_Release(cython.address(view))
 
 
+def parse_single(buf, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, version: cython.int):
+    """Acks, topic, partition, and where the records begin and end, of a Produce request that is no more than that."""
+    if version < _PRODUCE_MIN or version > _PRODUCE_MAX:
+        raise UnsupportedVersion(f"Produce has no version {version}")
+    view: Py_buffer
+    reader: _Reader
+    at: cython.pointer[_Reader] = cython.address(reader)
+    flexible: cython.bint = version >= _PRODUCE_FLEXIBLE
+    acks: cython.int
+    partition: int32_t
+    size: cython.Py_ssize_t
+    start: cython.Py_ssize_t
+    PyObject_GetBuffer(buf, cython.address(view), PyBUF_SIMPLE)
+    try:
+        _begin(at, cython.address(view), pos, end)
+        if _nullable_string(at, flexible) is not None:
+            return None
+        acks = load16(reader.data + _take(at, 6))
+        if _array(at, flexible) != 1:
+            return None
+        topic = _topic(at, version, flexible)
+        if _array(at, flexible) != 1:
+            return None
+        partition = _int32(at)
+        size = _uvarint(at) - 1 if flexible else _int32(at)
+        if size == -1:
+            return None
+        start = _take(at, size)
+        if flexible:
+            _skip_tags(at)
+            _skip_tags(at)
+            _skip_tags(at)
+        return acks, topic, partition, start, start + size
+    finally:
+        PyBuffer_Release(cython.address(view))
+
+
 def parse_fetch(buf, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, version: cython.int):
     """The fields of a fetch request."""
     if version < _FETCH_MIN or version > _FETCH_MAX:

@@ -54,6 +54,43 @@ def encode_produce_response(
     return PyBytes_FromStringAndSize(cython.cast(cython.p_char, out.data), out.size)
 
 
+def encode_produced(
+    version: cython.int,
+    correlation_id: int32_t,
+    topic,
+    partition: int32_t,
+    offset: int64_t,
+    append_time: int64_t,
+    log_start_offset: int64_t,
+):
+    """The response to a request whose one batch was appended."""
+    if version < _PRODUCE_MIN or version > _PRODUCE_MAX:
+        raise UnsupportedVersion(f"Produce has no version {version}")
+    flexible: cython.bint = version >= _PRODUCE_FLEXIBLE
+    out: _Writer = _Writer.__new__(_Writer)
+    out.begin(correlation_id, flexible)
+    out.array(1, flexible)
+    out.topic(topic, flexible)
+    out.array(1, flexible)
+    out.int32(partition)
+    out.int16(0)
+    out.int64(offset)
+    out.int64(append_time)
+    if version >= 5:
+        out.int64(log_start_offset)
+    if version >= 8:
+        out.array(0, flexible)
+        out.string(None, flexible)
+    if flexible:
+        out.uvarint(0)
+        out.uvarint(0)
+    out.int32(0)
+    if flexible:
+        out.node_endpoints(())
+    store32(out.data, out.size - 4)
+    return PyBytes_FromStringAndSize(cython.cast(cython.p_char, out.data), out.size)
+
+
 def encode_fetch_response(
     version: cython.int,
     correlation_id: int32_t,

@@ -29,6 +29,9 @@ Topic = str | Uuid
 ProduceTopic = tuple[Topic, list[tuple[int, memoryview | None]]]
 """Topic and its (partition, records)."""
 
+ATTRIBUTES_LOW_BYTE = 22
+"""Where in a batch its codec, and whether it is part of a transaction, stand."""
+
 ProduceFields = tuple[str | None, int, int, list[ProduceTopic]]
 """Transactional id, acks, timeout in ms, topics."""
 

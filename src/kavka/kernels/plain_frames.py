@@ -94,6 +94,34 @@ def parse_produce(buf: Buffer, pos: int, end: int, version: int) -> ProduceField
     return transactional_id, acks, timeout_ms, topics
 
 
+def parse_single(buf: Buffer, pos: int, end: int, version: int) -> tuple[int, Topic, int, int, int] | None:
+    """Acks, topic, partition, and where the records begin and end, of a Produce request that is no more than that.
+
+    None if it is part of a transaction, or has records for none or several partitions.
+    """
+    if version not in _PRODUCE:
+        raise UnsupportedVersion(f"Produce has no version {version}")
+    flexible = version >= _PRODUCE_FLEXIBLE
+    reader = _Reader(buf, pos, end)
+    if reader.nullable_string(flexible) is not None:
+        return None
+    acks, _ = reader.int16(), reader.int32()
+    if reader.array(flexible) != 1:
+        return None
+    topic = reader.topic(version, flexible)
+    if reader.array(flexible) != 1:
+        return None
+    partition = reader.int32()
+    records = reader.records(flexible)
+    if records is None:
+        return None
+    stop = reader.pos
+    if flexible:
+        for _ in range(3):
+            reader.skip_tags()
+    return acks, topic, partition, stop - len(records), stop
+
+
 def parse_fetch(buf: Buffer, pos: int, end: int, version: int) -> FetchFields:
     """The fields of a fetch request."""
     if version not in _FETCH:

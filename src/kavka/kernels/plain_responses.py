@@ -47,6 +47,20 @@ def encode_produce_response(
     return bytes(out.first)
 
 
+def encode_produced(
+    version: int,
+    correlation_id: int,
+    topic: Topic,
+    partition: int,
+    offset: int,
+    append_time: int,
+    log_start_offset: int,
+) -> bytes:
+    """The response to a request whose one batch was appended."""
+    row = (partition, 0, offset, append_time, log_start_offset)
+    return encode_produce_response(version, correlation_id, [(topic, [row])])
+
+
 def encode_fetch_response(
     version: int,
     correlation_id: int,

@@ -49,15 +49,15 @@ class Pending(Enum):
 PENDING: Final = Pending.PENDING
 
 
-Reply = list[Piece] | Pending | None
-"""Pieces to send now, nothing at all, or an answer that comes later through a slot."""
+Reply = bytes | list[Piece] | Pending | None
+"""An answer to send now, whole or in pieces, nothing at all, or an answer that comes later through a slot."""
 
 
 class Dispatch(Protocol):
     """What a connection calls for each frame."""
 
     def __call__(self, connection: Connection, buffer: memoryview, start: int, end: int) -> Reply:
-        """Answer now with pieces, with nothing (None), or later (PENDING); raise to close the connection."""
+        """Answer now, never (None) or later (PENDING); raise to close the connection."""
 
 
 class ReceiveBuffers:
@@ -147,6 +147,7 @@ class Connection:
         "_corked",
         "_dispatch",
         "_ending",
+        "_gathered",
         "_held",
         "_large",
         "_large_filled",
@@ -205,6 +206,8 @@ class Connection:
         self._large_filled = 0
         self._large_needed = 0
         self._out: deque[Piece] = deque()
+        self._gathered: bytearray | None = None
+        """The last of what goes out, while more answers may join it."""
         self._slots: deque[Slot] = deque()
         self._unsent = 0
         self._blocked = False
@@ -241,6 +244,7 @@ class Connection:
     def slot_done(self, slot: Slot) -> None:
         """Send what has become sendable and go on with requests that were held back."""
         slots = self._slots
+        self._gathered = None
         while slots and slots[0].done:
             self._out.extend(slots.popleft().pieces)
         if slot.exclusive:
@@ -321,6 +325,7 @@ class Connection:
         return received
 
     def _process(self, view: memoryview, total: int) -> None:
+        dispatch = self._dispatch
         try:
             frames, consumed, needed = split(view, 0, total, self._max_frame)
             turn_ends = monotonic() + TURN_SECONDS if len(frames) > FRAMES_BETWEEN_LOOKS else 0.0
@@ -332,7 +337,18 @@ class Connection:
                     needed = 0
                     self._held = True
                     break
-                self._serve(view, start, end)
+                reply = dispatch(self, view, start, end)
+                if type(reply) is bytes and not self._slots:
+                    gathered = self._gathered
+                    if gathered is None:
+                        gathered = self._gathered = bytearray()
+                        self._out.append(gathered)
+                    gathered += reply
+                    self._unsent += len(reply)
+                elif isinstance(reply, bytes):
+                    self._queue([reply])
+                elif reply is not None and reply is not PENDING:
+                    self._queue(reply)
                 if self.closed:
                     return
         except KafkaError:
@@ -364,10 +380,8 @@ class Connection:
         if not self.closed:
             self._advance()
 
-    def _serve(self, view: memoryview, start: int, end: int) -> None:
-        reply = self._dispatch(self, view, start, end)
-        if reply is None or reply is PENDING:
-            return
+    def _queue(self, reply: list[Piece]) -> None:
+        """Send an answer after those before it."""
         files = False
         for piece in reply:
             if type(piece) is FileSlice:
@@ -382,6 +396,7 @@ class Connection:
             slot.pieces = reply
             self._slots.append(slot)
         else:
+            self._gathered = None
             self._out.extend(reply)
 
     def _read_large(self, buffer: bytearray) -> None:
@@ -427,6 +442,7 @@ class Connection:
     def _send_bytes(self) -> bool:
         """Send what is bytes, or as good as bytes, up to the next large slice of a file."""
         out = self._out
+        self._gathered = None
         run: list[bytes | bytearray | memoryview] = []
         size = 0
         while out and size < RUN_BYTES:

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, cast
 
+from kavka.kernels.batches import HEADER_SIZE, accept
+from kavka.kernels.layout import ATTRIBUTES_LOW_BYTE
 from kavka.metadata.image.cluster import BrokerRegistration
 from kavka.metadata.image.topics import PartitionImage
 from kavka.metadata.names import is_internal
@@ -201,6 +203,25 @@ class Partition:
             self._commit_all()
         else:
             self._spread(info)
+        return info
+
+    def append_plain(self, buffer: memoryview, start: int, end: int, now_ms: int) -> AppendInfo | None:
+        """Append the batch in a range as it came, if it is committed by that; None, and nothing done, if it is not.
+
+        What is left out here is served, or refused, by `append`: other replicas, forcing to disk, topics with rules
+        about records, batches that are compressed, part of a transaction or not sound.
+        """
+        rules = self.rules
+        produce = rules.produce
+        if self.leadership is not None or self.leader != self.node_id or self.internal or rules.flushes:
+            return None
+        if not produce.header_decides or end - start < HEADER_SIZE or buffer[start + ATTRIBUTES_LOW_BYTE]:
+            return None
+        batch = accept(buffer, start, end, produce.max_message_bytes, now_ms, produce.after_max_ms)
+        if batch is None:
+            return None
+        info = self.log.append_one(buffer, batch, self.leader_epoch, now_ms)
+        self._commit_all()
         return info
 
     def append_own(self, batch: bytes, now_ms: int, transaction_version: int = 0) -> int:

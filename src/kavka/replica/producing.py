@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from kavka.kernels.layout import ProducedPartition, Topic
+from kavka.kernels.layout import ATTRIBUTES_LOW_BYTE, ProducedPartition, Topic
 from kavka.model.clock import Clock
 from kavka.model.errors import (
     InvalidRecord,
@@ -28,7 +28,6 @@ log = logging.getLogger(__name__)
 ADMIN_CLIENT: Final = "__admin_client"
 COMPLAIN_EVERY_MS: Final = 1_000
 TRANSACTIONAL: Final = 0x10
-ATTRIBUTES_LOW_BYTE: Final = 22
 
 Sent = Sequence[tuple[Topic, Sequence[tuple[int, memoryview | None]]]]
 """By topic: partitions and their records."""
@@ -102,9 +101,17 @@ class Producing:
                     out.append((index, 0, info.first_offset, info.log_append_time, partition.log.log_start_offset))
                 except Exception as error:
                     failed = self._complain(error, now_ms)
-                    out.append(refused_row(index, failed, partition, self._replicas.leader_of(topic, index)))
+                    out.append(self._refused(topic, index, partition, failed))
             rows.append((topic, out))
         return rows, failed, due, behind
+
+    def refuse(self, topic: Topic, partition: Partition, error: Exception, now_ms: int) -> Rows:
+        """The rows of a request whose one batch was not appended."""
+        index = partition.topic_partition.partition
+        return [(topic, [self._refused(topic, index, partition, self._complain(error, now_ms))])]
+
+    def _refused(self, topic: Topic, index: int, partition: Partition | None, error: KafkaError) -> ProducedPartition:
+        return refused_row(index, error, partition, self._replicas.leader_of(topic, index))
 
     def _complain(self, error: Exception, now_ms: int) -> KafkaError:
         """Tell the operator what is not the client's fault, but not once per request; what the client is told."""

@@ -20,7 +20,7 @@ from kavka.storage.config import LogConfig
 from kavka.storage.disk import Disk
 from kavka.storage.offset_map import OffsetMap
 from kavka.storage.scan import BatchScan
-from kavka.storage.segment import Segment
+from kavka.storage.segment import Segment, marks_of
 from kavka.storage.txn_index import AbortedTransaction
 
 _WRITE_BYTES = 1 << 20
@@ -245,7 +245,7 @@ class _Cleaner:
     def _write(self, new: Segment, pending: bytearray) -> None:
         if pending:
             data = bytes(pending)
-            new.append([data], len(data), scan(data, check_crc=False), -1, self.config)
+            new.append([data], len(data), marks_of(scan(data, check_crc=False)), self.config)
             pending.clear()
 
     def _filtered(self, chunk: bytes, batch: BatchInfo) -> bytes | memoryview:

@@ -28,7 +28,7 @@ from kavka.storage.producer_state import KIND_BITS, AppendOrigin, BatchMeta, Pre
 from kavka.storage.replay import drop_snapshots, load_snapshot, replay_segments, snapshot_path, write_snapshot
 from kavka.storage.retention import Expired, RetentionView
 from kavka.storage.scan import read_marker
-from kavka.storage.segment import MAX_RELATIVE_OFFSET, Segment, TimestampOffset
+from kavka.storage.segment import MAX_RELATIVE_OFFSET, Mark, Segment, TimestampOffset, marks_of
 from kavka.storage.segments import LogFiles
 from kavka.storage.sync import SyncJob
 from kavka.storage.txn_index import AbortedTransaction
@@ -39,6 +39,7 @@ _CLIENT = AppendOrigin.CLIENT
 _REPLICATION = AppendOrigin.REPLICATION
 _PREFIX_BYTES = 17
 _LOG_APPEND_TIME = 0x08
+_new_tuple = tuple.__new__
 MAX_EPOCH = 2**31 - 1
 
 
@@ -146,56 +147,61 @@ class Log(LogFiles):
         origin: AppendOrigin = _CLIENT,
         transaction_version: int = 0,
     ) -> AppendInfo:
-        """Number validated batches on from the log end and write them; a duplicate answers with what was written.
-
-        A single batch in a writable buffer is numbered there.
-        """
+        """Number validated batches on from the log end and write them; a duplicate answers with what was written."""
+        if len(batches) == 1:
+            return self.append_one(data, batches[0], leader_epoch, now_ms, origin, transaction_version)
         if self.failed is not None:
             raise KafkaStorageError(self.failed)
-        if len(batches) != 1:
-            return self._append_many(data, batches, leader_epoch, now_ms, origin, transaction_version)
-        batch = batches[0]
+        return self._append_many(data, batches, leader_epoch, now_ms, origin, transaction_version)
+
+    def append_one(
+        self,
+        data: Buffer,
+        batch: BatchInfo,
+        leader_epoch: int,
+        now_ms: int,
+        origin: AppendOrigin = _CLIENT,
+        transaction_version: int = 0,
+    ) -> AppendInfo:
+        """What `append_as_leader` does, for one batch; in a writable buffer, it is numbered there."""
+        if self.failed is not None:
+            raise KafkaStorageError(self.failed)
+        position, size, delta, attributes, max_timestamp, producer_id, epoch, sequence = batch.numbers()
         offset = self.log_end_offset
         prepared = None
         entry = None
-        producer_id = batch.producer_id
         if producer_id >= 0:
             entry = self.producers.entries.get(producer_id)
             if (
                 entry is None
                 or origin is not _CLIENT
-                or entry.next_sequence != batch.base_sequence
-                or entry.producer_epoch != batch.producer_epoch
-                or entry.kind != batch.attributes & KIND_BITS
+                or entry.next_sequence != sequence
+                or entry.producer_epoch != epoch
+                or entry.kind != attributes & KIND_BITS
             ):
                 prepared = Prepared()
                 duplicate = self._prepare(prepared, data, batch, offset, origin, transaction_version)
                 if duplicate is not None:
                     return self._duplicate(duplicate, batch)
-        last_offset = offset + batch.last_offset_delta
-        size = batch.size
-        max_timestamp = batch.max_timestamp
+        last_offset = offset + delta
         segment = self._segment_for(size, offset, last_offset, max_timestamp, now_ms)
         if self.epochs.latest != leader_epoch:
             self.epochs.assign(leader_epoch, offset)
-        position = batch.position
         view = memoryview(data) if type(data) is not memoryview else data
         if view.readonly:
             rest = view[position + _PREFIX_BYTES : position + size]
-            buffers: list[Buffer] = [patched_prefix(data, batch, offset, leader_epoch), rest]
+            buffers: Sequence[Buffer] = (patched_prefix(data, batch, offset, leader_epoch), rest)
         else:  # what came from a socket is numbered where it lies
             patch(view, position, offset, leader_epoch)
-            buffers = [view if len(view) == size else view[position : position + size]]
-        self._write(segment, buffers, size, batches, offset)
+            buffers = (view if len(view) == size else view[position : position + size],)
+        self._write(segment, buffers, size, ((size, last_offset, max_timestamp),))
         self.log_end_offset = last_offset + 1
         if prepared is not None:
             self._commit(prepared, segment)
         elif entry is not None:
-            entry.add(
-                batch.producer_epoch, batch.base_sequence, batch.last_sequence, offset, last_offset, max_timestamp
-            )
-        stamped = max_timestamp if batch.attributes & _LOG_APPEND_TIME else -1
-        return tuple.__new__(AppendInfo, (offset, last_offset, stamped, max_timestamp, self.log_start_offset, False))
+            entry.add(epoch, sequence, batch.last_sequence, offset, last_offset, max_timestamp)
+        stamped = max_timestamp if attributes & _LOG_APPEND_TIME else -1
+        return _new_tuple(AppendInfo, (offset, last_offset, stamped, max_timestamp, self.log_start_offset, False))
 
     def append_as_follower(
         self, data: Buffer, batches: Sequence[BatchInfo], leader_epoch: int = MAX_EPOCH, now_ms: int = 0
@@ -234,6 +240,7 @@ class Log(LogFiles):
         prepared = Prepared()
         view = memoryview(data)
         buffers: list[Buffer] = []
+        marks: list[Mark] = []
         size = 0
         for batch in batches:
             if batch.producer_id >= 0:
@@ -243,6 +250,7 @@ class Log(LogFiles):
             buffers.append(patched_prefix(data, batch, offset, leader_epoch))
             buffers.append(view[batch.position + _PREFIX_BYTES : batch.position + batch.size])
             offset += batch.last_offset_delta + 1
+            marks.append((batch.size, offset - 1, batch.max_timestamp))
             max_timestamp = max(max_timestamp, batch.max_timestamp)
             size += batch.size
         if not batches:
@@ -250,7 +258,7 @@ class Log(LogFiles):
         segment = self._segment_for(size, first, offset - 1, max_timestamp, now_ms)
         if self.epochs.latest != leader_epoch:
             self.epochs.assign(leader_epoch, first)
-        self._write(segment, buffers, size, batches, first)
+        self._write(segment, buffers, size, marks)
         self.log_end_offset = offset
         self._commit(prepared, segment)
         append_time = max_timestamp if batches[0].is_log_append_time else -1
@@ -286,7 +294,7 @@ class Log(LogFiles):
         for batch in batches:
             if batch.leader_epoch >= 0 and batch.leader_epoch != self.epochs.latest:
                 self.epochs.assign(batch.leader_epoch, batch.base_offset)
-        self._write(segment, [view[start:end]], end - start, batches, -1)
+        self._write(segment, [view[start:end]], end - start, marks_of(batches))
         self.log_end_offset = last.last_offset + 1
         self._commit(prepared, segment)
 

@@ -27,6 +27,7 @@ KEPT_BATCHES = 5
 KIND_BITS = 0x30  # transactional and control
 
 TRANSACTIONAL = 0x10
+_new_tuple = tuple.__new__
 
 
 class AppendOrigin(Enum):
@@ -138,7 +139,7 @@ class ProducerEntry:
         if epoch != self.producer_epoch:
             self.producer_epoch = epoch
             batches.clear()
-        batches.append(tuple.__new__(BatchMeta, (first_sequence, last_sequence, first_offset, last_offset, timestamp)))
+        batches.append(_new_tuple(BatchMeta, (first_sequence, last_sequence, first_offset, last_offset, timestamp)))
         if len(batches) > KEPT_BATCHES:
             del batches[0]
         self.next_sequence = last_sequence + 1 if last_sequence < MAX_SEQUENCE else 0

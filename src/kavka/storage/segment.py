@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
@@ -43,6 +43,15 @@ class TimestampOffset(NamedTuple):
     timestamp: int
     offset: int
     leader_epoch: int
+
+
+Mark = tuple[int, int, int]
+"""What a segment wants to know of a batch it is given: its size, its last offset and its largest timestamp."""
+
+
+def marks_of(batches: Iterable[BatchInfo]) -> list[Mark]:
+    """The marks of batches that have their numbers."""
+    return [(batch.size, batch.last_offset, batch.max_timestamp) for batch in batches]
 
 
 class Segment:
@@ -170,34 +179,24 @@ class Segment:
         timestamp = self.max_timestamp
         return timestamp if timestamp >= 0 else self._disk.modified_ms(self.file.path)
 
-    def append(
-        self, buffers: Sequence[Buffer], length: int, batches: Sequence[BatchInfo], offset: int, config: LogConfig
-    ) -> None:
-        """Write batches of `length` bytes, numbered on from an offset, or as their headers say if it is -1.
-
-        If writing fails, the segment is as it was.
-        """
+    def append(self, buffers: Sequence[Buffer], length: int, marks: Sequence[Mark], config: LogConfig) -> None:
+        """Write batches of `length` bytes together; if writing fails, the segment is as it was."""
         position = self.size
-        max_timestamp = self._max_timestamp
-        if max_timestamp is None:
-            max_timestamp = self.max_timestamp
+        known = self._max_timestamp
+        if known is None:
+            known = self.max_timestamp
         self.file.write_at(position, buffers, length)
         self.size = position + length
         if position == 0:
-            self.first_timestamp = batches[0].max_timestamp
-        for batch in batches:
-            if offset >= 0:
-                last_offset = offset + batch.last_offset_delta
-                offset = last_offset + 1
-            else:
-                last_offset = batch.last_offset
-            if batch.max_timestamp > max_timestamp:
-                self._max_timestamp = max_timestamp = batch.max_timestamp
+            self.first_timestamp = marks[0][2]
+        for size, last_offset, max_timestamp in marks:
+            if max_timestamp > known:
+                self._max_timestamp = known = max_timestamp
                 self._max_timestamp_offset = last_offset
             if self._since_entry > config.index_interval_bytes:
                 self._add_entry(last_offset, position, config)
-            self._since_entry += batch.size
-            position += batch.size
+            self._since_entry += size
+            position += size
 
     def _add_entry(self, last_offset: int, position: int, config: LogConfig) -> None:
         try:

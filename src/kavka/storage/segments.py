@@ -12,13 +12,12 @@ from contextlib import contextmanager
 from operator import attrgetter
 from typing import NamedTuple, NoReturn
 
-from kavka.kernels.batches import BatchInfo
 from kavka.model.errors import KafkaStorageError
 from kavka.model.types import FileSlice, TopicPartition
 from kavka.storage import files
 from kavka.storage.config import LogConfig
 from kavka.storage.disk import Buffer, Disk
-from kavka.storage.segment import Segment
+from kavka.storage.segment import Mark, Segment
 from kavka.storage.swap import complete_swap, decide_swap
 from kavka.storage.sync import SyncJob
 from kavka.storage.txn_index import AbortedTransaction
@@ -109,12 +108,10 @@ class LogFiles:
 
     # -- writing
 
-    def _write(
-        self, segment: Segment, buffers: list[Buffer], length: int, batches: Sequence[BatchInfo], offset: int
-    ) -> None:
+    def _write(self, segment: Segment, buffers: Sequence[Buffer], length: int, marks: Sequence[Mark]) -> None:
         """Write to the active segment, or leave it as it was."""
         try:
-            segment.append(buffers, length, batches, offset, self.config)
+            segment.append(buffers, length, marks, self.config)
         except OSError as error:
             try:
                 segment.file.truncate(segment.size)

@@ -28,3 +28,12 @@ def clock() -> ManualClock:
 @pytest.fixture
 def held(tmp_path: Path, disk: FaultyDisk, clock: ManualClock) -> Held:
     return Held(tmp_path, disk, clock)
+
+
+@pytest.fixture
+def helds(tmp_path: Path, disk: FaultyDisk, clock: ManualClock) -> list[Held]:
+    """Two nodes that are alike, to serve the same things in two ways."""
+    roots = [tmp_path / "one", tmp_path / "other"]
+    for root in roots:
+        root.mkdir()
+    return [Held(root, disk, clock) for root in roots]

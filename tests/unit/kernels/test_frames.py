@@ -55,6 +55,23 @@ def produce_request(version: int) -> bytes:
     return written(made(m.ProduceRequest, transactional_id="tx", acks=-1, timeout=ms(1500), topic_data=topics))
 
 
+def small_request(version: int, topics: list[list[bytes | None]], transactional_id: str | None = None) -> bytes:
+    """A request with these records for the partitions of topics."""
+    m = kio("produce", version, "request")
+    data = tuple(
+        made(
+            m.TopicProduceData,
+            name="t",
+            topic_id=TOPIC_ID,
+            partition_data=tuple(made(m.PartitionProduceData, index=i, records=r) for i, r in enumerate(rows)),
+        )
+        for rows in topics
+    )
+    return written(
+        made(m.ProduceRequest, transactional_id=transactional_id, acks=-1, timeout=ms(1500), topic_data=data)
+    )
+
+
 def fetch_request(version: int) -> bytes:
     m = kio("fetch", version, "request")
     partition = made(
@@ -101,6 +118,24 @@ def test_a_produce_request_is_read_in_every_version(frames: Any, version: int) -
     records = topics[0][1][0][1]
     assert isinstance(records, memoryview)
     assert records.obj is not None  # a view, not a copy
+
+
+@pytest.mark.parametrize("version", PRODUCE)
+def test_a_request_for_one_partition_is_read_without_a_list(frames: Any, version: int) -> None:
+    body = b"head" + small_request(version, [[b"abc" * 100]])
+    acks, name, partition, start, end = frames.parse_single(body + b"tail", 4, len(body), version)
+    assert (acks, name, partition) == (-1, Uuid(TOPIC_ID.bytes) if version >= 13 else "t", 0)
+    assert body[start:end] == b"abc" * 100
+
+
+@pytest.mark.parametrize("version", PRODUCE)
+def test_any_other_produce_request_is_not_for_one_partition(frames: Any, version: int) -> None:
+    for topics in ([], [[]], [[b"a"], [b"b"]], [[b"a", b"b"]], [[None]], [[b"a"], []]):
+        body = small_request(version, topics)
+        assert frames.parse_single(body, 0, len(body), version) is None
+    for transactional_id in ("tx", ""):
+        body = small_request(version, [[b"a"]], transactional_id)
+        assert frames.parse_single(body, 0, len(body), version) is None
 
 
 @pytest.mark.parametrize("version", FETCH)

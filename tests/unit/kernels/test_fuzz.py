@@ -123,6 +123,7 @@ def test_frames(batches: Any, frames: Any, data: st.DataObject, version: int) ->
         attempt(frames.split, stream, 0, len(stream), 1 << 20)
         attempt(frames.parse_header, body, 0, len(body))
         attempt(frames.parse_produce, body, 0, len(body), min(version, 13))
+        attempt(frames.parse_single, body, 0, len(body), min(version, 13))
         attempt(frames.parse_fetch, body, 0, len(body), max(version, 4))
 
 

@@ -189,6 +189,14 @@ def test_a_produce_response_has_the_bytes_of_the_generic_codec(responses: Any, v
     assert responses.encode_produce_response(version, 42, [(topic, rows)], 4) == expected
 
 
+@pytest.mark.parametrize("version", PRODUCE)
+def test_the_answer_to_one_batch_is_the_response_with_one_row(responses: Any, version: int) -> None:
+    topic = Uuid(TOPIC_ID.bytes) if version >= 13 else "t"
+    row = (2, 0, 77, -1, 5)
+    expected = responses.encode_produce_response(version, 42, [(topic, [row])])
+    assert responses.encode_produced(version, 42, topic, 2, 77, -1, 5) == expected
+
+
 @pytest.mark.parametrize("version", FETCH)
 def test_a_fetch_response_has_the_bytes_and_files_of_the_generic_codec(responses: Any, version: int) -> None:
     records = FileSlice(File(), 10, 20)

@@ -292,6 +292,22 @@ def test_parsing_produce_is_the_same(data: st.DataObject, version: int, pad: int
     buffer = bytes(pad) + body + b"\1\2\3"
     found = assert_same(_frames, plain_frames, "parse_produce", buffer, pad, pad + len(body), version)
     assert found == outcome(_frames.parse_produce, bytearray(buffer), pad, pad + len(body), version)
+    assert_same(_frames, plain_frames, "parse_single", buffer, pad, pad + len(body), version)
+
+
+@THOROUGH
+@given(st.data(), st.integers(3, 13))
+def test_a_request_for_one_partition_is_read_as_any_other(data: st.DataObject, version: int) -> None:
+    body = data.draw(damaged(produce_requests(version)))
+    found = outcome(_frames.parse_single, body, 0, len(body), version)
+    match outcome(_frames.parse_produce, body, 0, len(body), version):
+        case (None, acks, _, [(topic, [(partition, bytes(records))])]):
+            assert found[:3] == (acks, topic, partition)
+            assert body[found[3] : found[4]] == records
+        case tuple():
+            assert found is None
+        case error:
+            assert found in (None, error)
 
 
 @THOROUGH
@@ -340,6 +356,15 @@ def test_encoding_a_produce_response_is_the_same(
     )
 
 
+@THOROUGH
+@given(st.data(), st.integers(2, 14), INT32, INT32, st.tuples(INT64, INT64, INT64))
+def test_encoding_the_answer_to_one_batch_is_the_same(
+    data: st.DataObject, version: int, correlation_id: int, partition: int, numbers: tuple[int, int, int]
+) -> None:
+    topic = data.draw(UUID if version >= 13 else NAME)
+    assert_same(_responses, plain_responses, "encode_produced", version, correlation_id, topic, partition, *numbers)
+
+
 class File:
     """A file that nobody reads."""
 
@@ -386,7 +411,7 @@ def test_no_length_makes_a_parser_allocate_what_the_frame_does_not_hold(
     body[at : at + 4] = length
     tracemalloc.start()
     try:
-        for call in (kernel.parse_produce, kernel.parse_fetch):
+        for call in (kernel.parse_produce, kernel.parse_single, kernel.parse_fetch):
             outcome(call, bytes(body), 0, len(body), max(version, 4))
         assert tracemalloc.get_traced_memory()[1] < 64 * len(body) + 65_536
     finally:

@@ -162,6 +162,56 @@ def test_a_late_answer_keeps_its_place_and_holds_back_later_requests():
     run(test())
 
 
+def test_whole_answers_keep_their_order_among_pieces_and_late_ones():
+    slots = []
+
+    def dispatch(connection, buffer, start, end):
+        body = bytes(buffer[start:end])
+        if body == b"slow":
+            slots.append(connection.open_slot(exclusive=False))
+            return PENDING
+        if body == b"at once":  # opened and answered while the frame is served
+            connection.open_slot(exclusive=False).answer([frame(body)])
+            return PENDING
+        if body == b"wake":
+            slots.pop().answer([frame(b"slow")])
+        return [frame(body[:3]), frame(body[3:])] if body.startswith(b"pieces") else frame(body)
+
+    async def test():
+        async with serving(dispatch) as (_, port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            bodies = [b"a", b"b", b"at once", b"c", b"pieces", b"d", b"slow", b"e", b"f", b"wake", b"g", b"h"]
+            writer.write(b"".join(map(frame, bodies)))
+            expected = [b"a", b"b", b"at once", b"c", b"pie", b"ces", *bodies[5:]]
+            assert await read_frames(reader, len(expected)) == expected
+            writer.close()
+
+    run(test())
+
+
+def test_whole_answers_to_a_reader_that_stops_and_goes_on_are_sent_once_and_in_order():
+    def dispatch(connection, buffer, start, end):
+        return frame(bytes(buffer[start:end]) * 20_000)
+
+    async def test():
+        async with serving(dispatch) as (_, port):
+            sock = socket.create_connection(("127.0.0.1", port))
+            sock.setblocking(False)
+            loop = asyncio.get_running_loop()
+            bodies = [b"%05d" % number for number in range(400)]
+            received = bytearray()
+            expected = b"".join(frame(body * 20_000) for body in bodies)
+            for at in range(0, len(bodies), 20):
+                await loop.sock_sendall(sock, b"".join(map(frame, bodies[at : at + 20])))
+                await asyncio.sleep(0)
+            while len(received) < len(expected):
+                received += await loop.sock_recv(sock, 1 << 20)
+            assert received == expected
+            sock.close()
+
+    run(test())
+
+
 def test_an_answer_to_a_connection_that_is_gone_is_dropped():
     slots = []
 

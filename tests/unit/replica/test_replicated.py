@@ -50,6 +50,15 @@ class TestLeading:
         assert replicated.fetch(3, 1).high_watermark == 1
         assert partition.high_watermark == 1
 
+    def test_what_is_not_committed_by_being_written_is_not_appended_the_short_way(self, replicated, held):
+        data = memoryview(bytearray(batch(0, epoch=-1)))
+        assert replicated.partition.append_plain(data, 0, len(data), held.clock.now_ms()) is None
+        alone = replicated.topic("alone", (1,))
+        assert alone.append_plain(data, 0, len(data), held.clock.now_ms()).first_offset == 0
+        alone.close()
+        assert alone.append_plain(data, 0, len(data), held.clock.now_ms()) is None
+        assert (replicated.partition.log_end_offset, alone.log_end_offset) == (0, 1)
+
     def test_followers_read_what_is_not_committed(self, replicated, held):
         held.produce(replicated.partition)
         assert replicated.fetch(2, 0).records.length == replicated.partition.log.size_bytes

@@ -13,13 +13,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kavka.broker.slots import OneSlot, Slots
-from kavka.kernels.frames import encode_produce_response, parse_produce
+from kavka.kernels.frames import encode_produce_response, encode_produced, parse_produce, parse_single
+from kavka.kernels.layout import ProduceFields
 from kavka.model.clock import Clock
 from kavka.model.errors import InvalidRequiredAcks, KafkaError, TransactionalIdAuthorizationFailed
 from kavka.model.types import Piece, TopicPartition
 from kavka.net.connection import PENDING, Connection, Pending, Reply
 from kavka.replica.manager import ReplicaManager
-from kavka.replica.producing import Appended, Producing, Rows, Sent, Waits, has_transactional
+from kavka.replica.producing import Appended, Producing, Rows, Waits, has_transactional
 from kavka.replica.syncing import Syncer
 from kavka.replica.waiting import Waiting
 from kavka.runtime.versions import knows_produce
@@ -28,9 +29,6 @@ if TYPE_CHECKING:  # imported with the coordinators, after the start
     from kavka.runtime.verification import Guarded, Verdict, Verification
 
 log = logging.getLogger(__name__)
-
-Asked = tuple[str | None, int, int, Sent]
-"""A request: transactional id, acks, timeout, and by topic the records of partitions."""
 
 
 class Produce:
@@ -47,6 +45,8 @@ class Produce:
         self._replicas = replicas
         self._producing = Producing(replicas, syncer, clock, waiting)
         self._append = self._producing.append
+        self._held = replicas.held
+        self._now_ms = clock.now_ms
         self._verification = verification
 
     def __call__(
@@ -60,6 +60,19 @@ class Produce:
         client_id: str,
     ) -> Reply:
         """Append what the frame carries and answer."""
+        single = parse_single(buffer, pos, end, version)
+        if single is not None:
+            acks, topic, index, start, stop = single
+            partition = self._held(topic, index)
+            if partition is not None and (acks == -1 or acks == 1):
+                now_ms = self._now_ms()
+                try:
+                    info = partition.append_plain(buffer, start, stop, now_ms)
+                except Exception as error:
+                    refusal = self._producing.refuse(topic, partition, error, now_ms)
+                    return self._encode(version, correlation_id, refusal, connection.listener)
+                if info is not None:
+                    return encode_produced(version, correlation_id, topic, index, info[0], info[2], info[4])
         asked = parse_produce(buffer, pos, end, version)
         transactional_id, acks, _, topics = asked
         refused: KafkaError | None = None
@@ -80,7 +93,7 @@ class Produce:
             refused = TransactionalIdAuthorizationFailed("transactional records without a transactional id")
         appended = self._append(topics, acks, version, client_id, refused, None)
         if acks and appended[1] is None and appended[2] is None and appended[3] is None:
-            return [encode_produce_response(version, correlation_id, appended[0])]
+            return encode_produce_response(version, correlation_id, appended[0])
         return self._finish(connection, asked, version, correlation_id, appended)
 
     def _after_verdict(
@@ -112,7 +125,9 @@ class Produce:
         self._verification().ask(asked[0] or "", begun, knows_produce(version), judged)
         return PENDING
 
-    def _finish(self, connection: Slots, asked: Asked, version: int, correlation_id: int, appended: Appended) -> Reply:
+    def _finish(
+        self, connection: Slots, asked: ProduceFields, version: int, correlation_id: int, appended: Appended
+    ) -> list[Piece] | Pending | None:
         """Answer what was appended, now or when it is on the disk and on the replicas; or not at all (acks=0)."""
         rows, failed, due, behind = appended
         if asked[1] == 0:
@@ -123,12 +138,9 @@ class Produce:
             return None
         if not due and not behind:
             return self._encode(version, correlation_id, rows, connection.listener)
-        slot = connection.open_slot(exclusive=False)
-
-        def answer() -> None:
-            slot.answer(self._encode(version, correlation_id, rows, connection.listener))
-
-        self._producing.settle(Waits(asked[2], rows, due, behind), answer)
+        slot, listener = connection.open_slot(exclusive=False), connection.listener
+        waits = Waits(asked[2], rows, due, behind)
+        self._producing.settle(waits, lambda: slot.answer(self._encode(version, correlation_id, rows, listener)))
         return PENDING
 
     def _encode(self, version: int, correlation_id: int, rows: Rows, listener: str) -> list[Piece]:

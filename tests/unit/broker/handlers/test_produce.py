@@ -11,6 +11,7 @@ from kavka.model.errors import (
     CorruptMessage,
     InvalidRecord,
     InvalidTimestamp,
+    KafkaError,
     MessageTooLarge,
     OutOfOrderSequenceNumber,
     UnknownTopicOrPartition,
@@ -45,9 +46,9 @@ class Client:
         self.answered.set_result(pieces)
 
 
-def batch(value=b"v"):
-    builder = BatchBuilder()
-    builder.append(b"k", value, 1_700_000_000_000)
+def batch(value=b"v", *, key=b"k", timestamp=1_700_000_000_000, **header):
+    builder = BatchBuilder(**header)
+    builder.append(key, value, timestamp)
     return builder.build()
 
 
@@ -65,7 +66,7 @@ def produce(held):
         try:
             serve = Produce(held.replicas, syncer, held.clock, Waiting(asyncio.get_running_loop()))
             for one in requests:
-                frame = memoryview(encode_request(VERSION, 5, "test", one))
+                frame = memoryview(bytearray(encode_request(VERSION, 5, "test", one)))
                 client = Client()
                 reply = serve(client, frame, HEADER_BYTES, len(frame), VERSION, 5, "test")
                 if reply is PENDING:
@@ -76,7 +77,8 @@ def produce(held):
             await asyncio.sleep(0)
         if reply is None:
             return None
-        _, response = parse_response(API[ApiKey.PRODUCE], VERSION, b"".join(reply)[4:])
+        answer = reply if isinstance(reply, bytes) else b"".join(reply)
+        _, response = parse_response(API[ApiKey.PRODUCE], VERSION, answer[4:])
         return [(row.index, row.error_code, row.base_offset) for row in response.responses[0].partition_responses]
 
     return lambda *requests: asyncio.run(go(requests))
@@ -141,3 +143,127 @@ def test_unknown_acks_are_refused_for_every_partition(held, produce, acks):
 )
 def test_a_refusal_says_where_the_log_starts_when_kafkas_does(held, error, log_start):
     assert refused_row(0, error("no"), held.topic("orders"), None)[4] == log_start
+
+
+# -- one batch for one partition: the short way must end where the long one ends -----------------------------
+
+
+def sequenced(number, value=b"v"):
+    return batch(value, producer_id=4, producer_epoch=0, base_sequence=number)
+
+
+SENT = {
+    "a batch": [batch()],
+    "two batches, one after the other": [batch(b"1"), batch(b"2")],
+    "a producer's batches in order": [sequenced(0), sequenced(1), sequenced(2)],
+    "a batch that is repeated": [sequenced(0), sequenced(1), sequenced(0)],
+    "a gap in the sequence": [sequenced(0), sequenced(7)],
+    "a producer's older epoch": [
+        batch(producer_id=4, producer_epoch=3, base_sequence=0),
+        batch(producer_id=4, producer_epoch=2, base_sequence=0),
+    ],
+    "a sequence without a producer's batch before": [sequenced(5)],
+    "no records": [None],
+    "no bytes": [b""],
+    "half a batch": [batch()[:40]],
+    "two batches in one": [batch() + batch()],
+    "a batch and a half": [batch() + batch()[:30]],
+    "a wrong CRC": [batch()[:-1] + b"!"],
+    "a batch that is too large": [batch(b"x" * 2_000)],
+    "a time that has not come": [batch(timestamp=1_800_000_000_000)],
+    "no key": [batch(key=None)],
+    "a codec": [batch(codec=1)],
+    "zstd": [batch(codec=4)],
+    "a base offset": [batch(base_offset=3)],
+    "a control batch": [batch(control=True)],
+    "part of a transaction": [batch(transactional=True, producer_id=4, producer_epoch=0, base_sequence=0)],
+}
+TOPICS = {
+    "as usual": {},
+    "limited in size": {"max_message_bytes": 1_000},
+    "limited in time": {"message_timestamp_after_max_ms": 1_000},
+    "compacted": {"cleanup_policy": "compact"},
+    "stamped by the broker": {"message_timestamp_type": "LogAppendTime"},
+    "compressed by the broker": {"compression_type": "gzip"},
+    "forced to disk": {"flush_messages": 1},
+    "in small segments": {"segment_bytes": 1_048_576, "segment_ms": 1},
+}
+
+
+@pytest.mark.parametrize("acks", [-1, 1])
+@pytest.mark.parametrize("topic", TOPICS)
+@pytest.mark.parametrize("sent", SENT)
+def test_the_short_way_of_one_batch_ends_where_the_long_one_ends(helds, sent, topic, acks):
+    async def served(held, serve):
+        """What each request is answered, and what the log holds after it."""
+        seen = []
+        for records in SENT[sent]:
+            frame = memoryview(bytearray(encode_request(VERSION, 5, "test", request((0, records), acks=acks))))
+            client = Client()
+            try:
+                reply = serve(client, frame, HEADER_BYTES, len(frame), VERSION, 5, "test")
+            except KafkaError as error:
+                reply = repr(error)
+            if reply is PENDING:
+                reply = await asyncio.wait_for(client.answered, 10)
+            partition = held.replicas.find("orders", 0)
+            entries = sorted(entry.fields() for entry in partition.log.producers.entries.values())
+            written = partition.read_own(0, 1 << 20)
+            answer = b"".join(reply) if isinstance(reply, list) else reply
+            seen.append((answer, written, partition.high_watermark, partition.log.log_end_offset, entries))
+        return seen
+
+    async def go():
+        loop = asyncio.get_running_loop()
+        syncer = Syncer(loop)
+        short, long = helds
+        try:
+            for held in helds:
+                held.topic("orders", **TOPICS[topic])
+            whole = Produce(long.replicas, syncer, long.clock, Waiting(loop))
+            whole._held = lambda *_: None
+            found = await served(short, Produce(short.replicas, syncer, short.clock, Waiting(loop)))
+            assert found == await served(long, whole)
+            assert len(found) == len(SENT[sent])
+        finally:
+            syncer.close()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+    asyncio.run(go())
+
+
+def test_a_disk_that_takes_nothing_is_a_storage_error_and_nothing_is_left(held, produce, caplog):
+    partition = held.topic("orders")
+    held.disk.faults = {"write": "orders-0/"}
+    assert produce(request((0, batch()))) == [(0, STORAGE_ERROR, -1)]
+    assert "records were refused" in caplog.text
+    held.disk.faults = {}
+    assert partition.high_watermark == partition.log.log_end_offset == 0
+    assert produce(request((0, batch()))) == [(0, 0, 0)]
+
+
+def test_a_consumer_that_waits_hears_of_a_single_batch(held, produce):
+    partition = held.topic("orders")
+    heard = []
+
+    class Watcher:
+        def news(self):
+            heard.append(partition.high_watermark)
+
+    partition.watchers.add(Watcher())
+    assert produce(request((0, batch()))) == [(0, 0, 0)]
+    assert heard == [1]
+
+
+def test_clients_do_not_write_to_internal_topics(held, produce):
+    partition = held.topic("__consumer_offsets")
+    one = ProduceRequest(
+        acks=-1,
+        timeout_ms=1,
+        topic_data=[
+            TopicProduceData(name="__consumer_offsets", partition_data=[PartitionProduceData(index=0, records=batch())])
+        ],
+    )
+    assert produce(one) == [(0, 17, -1)]
+    assert partition.log.log_end_offset == 0
