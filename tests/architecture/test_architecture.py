@@ -188,6 +188,24 @@ def starts_ownerless_task(function: ast.expr) -> bool:
     return False
 
 
+def test_what_handlers_may_call_sets_time_limits_that_need_no_task() -> None:
+    wrong = [
+        f"{short(path)}:{node.lineno} fails in a handler's first step: use kavka.client.deadline.within"
+        for path in files()
+        if package(path) in ("broker", "runtime") or short(path).endswith("client/connection.py")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call) and needs_task(node.func)
+    ]
+    assert not wrong, "\n".join(["", *wrong])
+
+
+def needs_task(function: ast.expr) -> bool:
+    match function:
+        case ast.Attribute(attr="timeout" | "timeout_at" | "wait_for", value=ast.Name(id="asyncio")):
+            return True
+    return False
+
+
 def test_errors_are_not_swallowed() -> None:
     wrong = [
         f"{short(path)}:{node.lineno} swallows every error"
@@ -231,6 +249,8 @@ def test_the_rules_see_what_they_forbid() -> None:
         assert starts_ownerless_task(call(text)), text
     for text in ("tg.create_task(x)", "self._group.create_task(x)", "run(x)"):
         assert not starts_ownerless_task(call(text)), text
+    assert needs_task(call("asyncio.timeout(1)"))
+    assert not needs_task(call("within(1)"))
     for text in ("except Exception: pass", "except: ...", "except (OSError, BaseException): pass"):
         assert catches_all(handler(text)), text
         assert only_passes(handler(text)), text

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from kavka.client.deadline import within
 from kavka.client.dial import Dial
 from kavka.model.errors import (
     BrokerNotAvailable,
@@ -104,7 +105,6 @@ class ControllerChannel:
     async def _ask(self, request: Any, deadline: float) -> Any:
         if self._quorum.is_active:
             return await self._local(request)
-        await asyncio.sleep(0)  # a handler may be stepped outside of any task, where no timeout can be set
         connection = await self._connect()
         left = deadline - asyncio.get_running_loop().time()
         response = API[declared(type(request)).key].response()
@@ -137,9 +137,8 @@ class ControllerChannel:
 
     async def _wait(self, seconds: float) -> None:
         """Until it makes sense to ask again."""
-        await asyncio.sleep(0)
         try:
-            async with asyncio.timeout(seconds):
+            async with within(seconds):
                 await self._changed.wait()
         except TimeoutError:
             pass

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kavka.broker.channel import ControllerChannel
+from kavka.client.deadline import within
 from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.features import SUPPORTED
 from kavka.metadata.image import MetadataImage
@@ -174,7 +175,7 @@ class BrokerLifecycle:
                 log.warning("this broker leaves without having handed over what it leads")
                 return False
             try:
-                async with asyncio.timeout(LEAVING_SECONDS):
+                async with within(LEAVING_SECONDS):
                     await self._may_leave.wait()
             except TimeoutError:
                 pass
@@ -211,7 +212,7 @@ class BrokerLifecycle:
 
     async def _rest(self, seconds: float) -> None:
         try:
-            async with asyncio.timeout(seconds):
+            async with within(seconds):
                 await self._wake.wait()
         except TimeoutError:
             pass

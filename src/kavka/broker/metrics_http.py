@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from kavka.client.deadline import within
 from kavka.telemetry.metrics import Metrics
 from kavka.telemetry.prometheus import CONTENT_TYPE, render
 
@@ -42,7 +43,7 @@ class MetricsPage:
         client = writer.transport
         self._clients.add(client)
         try:
-            async with asyncio.timeout(CLIENT_SECONDS):
+            async with within(CLIENT_SECONDS):
                 writer.write(self._answer(await reader.readuntil(b"\r\n\r\n")))
                 await writer.drain()
             writer.close()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from kavka.broker.channel import ControllerChannel
+from kavka.client.deadline import within
 from kavka.controller.topics import CreatedTopic, NewTopic
 from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.image import MetadataImage
@@ -40,7 +41,7 @@ class TopicCreation:
         outcomes = await self._ask(self._channel, topics)
         created = {name for name, outcome in outcomes.items() if isinstance(outcome, CreatedTopic)}
         try:
-            async with asyncio.timeout(KNOWN_HERE_SECONDS):
+            async with within(KNOWN_HERE_SECONDS):
                 while not created <= self.image.topics.by_name.keys():
                     self._changed.clear()
                     await self._changed.wait()

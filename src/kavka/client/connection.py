@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from kavka import __version__
+from kavka.client.deadline import within
 from kavka.client.dial import Dial, Transport
 from kavka.model.errors import (
     BY_CODE,
@@ -276,7 +277,7 @@ async def connect(
     """Connect to a broker and learn which versions it offers."""
     connection = Connection(f"{host}:{port}", client_id, request_timeout_ms, max_frame_bytes)
     try:
-        async with asyncio.timeout(connect_timeout_ms / 1000):
+        async with within(connect_timeout_ms / 1000):
             await connection._open(dial, host, port)
     except TimeoutError:
         connection.close()

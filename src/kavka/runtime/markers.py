@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from kavka.client.deadline import within
 from kavka.metadata.image.metadata import MetadataImage
 from kavka.metadata.names import CONSUMER_OFFSETS
 from kavka.model.clock import Clock
@@ -140,7 +141,7 @@ class MarkerWriter:
     async def _committed(self, port: LeadingPort, offset: int) -> None:
         waiter = Committed(port, offset)
         try:
-            async with asyncio.timeout(self._timeout_ms / 1000):
+            async with within(self._timeout_ms / 1000):
                 await waiter.done
         except TimeoutError:
             raise RequestTimedOut(f"a marker in {port.topic_partition} was not replicated in time") from None
