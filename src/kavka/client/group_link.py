@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from itertools import count
 from typing import Any, Final, TypeVar
@@ -22,6 +23,8 @@ from kavka.protocol.schema import declared
 from kavka.protocol.schemas.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 R = TypeVar("R")
+
+log = logging.getLogger(__name__)
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -85,6 +88,7 @@ class GroupLink:
             wait = self._pool.retry_delay(attempt)
             if loop.time() + wait > deadline:
                 raise failure
+            log.debug("%s for %r is sent again: %s", type(request).__name__, self.group_id, failure)
             await asyncio.sleep(wait)
         raise AssertionError("unreachable")
 

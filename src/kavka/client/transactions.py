@@ -7,6 +7,7 @@ Before, partitions and offsets are added by requests of their own, and the epoch
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import defaultdict
 from collections.abc import Mapping
 from enum import Enum
@@ -48,6 +49,8 @@ from kavka.protocol.schemas.txn_offset_commit import (
 )
 
 R = TypeVar("R")
+
+log = logging.getLogger(__name__)
 
 FEATURE: Final = "transaction.version"
 BUMPS_EPOCH: Final = 2
@@ -266,9 +269,10 @@ class Transactor:
                 request, response, code=code, timeout_ms=left_ms, at_most=at_most, version=version
             )
             wait = min(FIRST_RETRY_SECONDS * 2 ** min(attempt, 10), self._pool.retry_delay(attempt))
-            busy = code(answer) in (ConcurrentTransactions.code, NetworkException.code)
-            if not busy or loop.time() + wait > deadline:
+            found = code(answer)
+            if found not in (ConcurrentTransactions.code, NetworkException.code) or loop.time() + wait > deadline:
                 return answer
+            log.debug("%s of %r is sent again: %s", type(request).__name__, self.transactional_id, error_for(found))
             await asyncio.sleep(wait)
         raise AssertionError("unreachable")
 
