@@ -12,8 +12,9 @@ from pathlib import Path
 
 from bench.rival.family import Family
 from bench.rival.figures import KAFKA
-from bench.rival.target import SINGLE_NODE, Target, await_brokers, free_ports
+from bench.rival.target import SINGLE_NODE, Target, await_brokers
 from bench.wire import BenchError
+from kavka.testing.local import free_ports
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from bench.rival.family import Family
 from bench.rival.figures import KAVKA
-from bench.rival.target import SINGLE_NODE, START_TIMEOUT_S, Target, await_brokers, free_ports
+from bench.rival.target import SINGLE_NODE, START_TIMEOUT_S, Target, await_brokers
 from bench.wire import BenchError
+from kavka.testing.local import free_ports
 
 PROGRAM = Path(sys.executable).with_name("kavka")
 

@@ -54,20 +54,6 @@ class Scale:
         return quick if self.quick else full
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that nobody listens on at this moment."""
-    held = []
-    try:
-        for _ in range(count):
-            probe = socket.socket()
-            held.append(probe)
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in held]
-    finally:
-        for probe in held:
-            probe.close()
-
-
 def await_brokers(family: Family, addresses: list[str], logs: list[Path]) -> None:
     """Return when each address answers a Metadata request that names all the brokers."""
     deadline = time.monotonic() + START_TIMEOUT_S

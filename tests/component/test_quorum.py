@@ -50,6 +50,7 @@ from kavka.raft.core import Peer, RaftConfig
 from kavka.raft.messages import BeginEpoch, EndEpoch, Fetch, Vote
 from kavka.raft.voters import VoterSet
 from kavka.storage.disk import RealDisk
+from kavka.testing.local import free_ports
 
 CLUSTER = "XtzFyRoARCCFvqzNMVkX_Q"
 TIMES = RaftConfig(election_timeout_ms=400, fetch_timeout_ms=800, request_timeout_ms=800, fetch_max_wait_ms=200)
@@ -68,9 +69,7 @@ class Node:
         self.root = str(root / f"node{id_}")
         self.disk = RealDisk()
         self.directory_id = random_id()
-        listener = bind("CONTROLLER", "127.0.0.1", 0, SocketOptions(-1, -1, 50))
-        self.port = listener.port
-        listener.socket.close()
+        (self.port,) = free_ports(1)
         self.loop = None
         self._life = None
 

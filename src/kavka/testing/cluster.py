@@ -133,10 +133,6 @@ class Cluster:
             for one in chosen:
                 self._processes[one].kill()
             raise
-        if self._alone and chosen:
-            # A restarted node must be found where its clients knew it.
-            self._addresses[_ALONE] = str(self._processes[_ALONE].ready["bootstrap"])
-            self._commands[_ALONE] = self._alone_command()
         return self
 
     def kill(self, node: int | None = None) -> None:
@@ -211,12 +207,13 @@ class Cluster:
         self._scratch = Path(tempfile.mkdtemp(prefix="kavka-"))
         if self._dir is None:
             self._dir = self._scratch / "data"
+        from kavka.testing.local import free_ports, lay_out
+
         if self._alone:
             self._processes[_ALONE] = NodeProcess(self._scratch, self._env, self._timeout)
+            self._addresses[_ALONE] = f"127.0.0.1:{free_ports(1)[0]}"
             self._commands[_ALONE] = self._alone_command()
             return
-        from kavka.testing.local import lay_out
-
         for node in lay_out(self._dir, self._count, self._config):
             self._know(node.id, node.listen, ["--config", str(node.config)])
 
@@ -227,8 +224,7 @@ class Cluster:
         self._addresses[node] = listen
 
     def _alone_command(self) -> list[str]:
-        listen = self._addresses.get(_ALONE, "127.0.0.1:0")
-        command = ["--data-dir", str(self._dir), "--listen", listen, "--console", "off"]
+        command = ["--data-dir", str(self._dir), "--listen", self._addresses[_ALONE], "--console", "off"]
         for key, value in self._config.items():
             command += ["--override", f"{key}={value}"]
         return command

@@ -6,6 +6,7 @@ import random
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,8 @@ MAX_CONTROLLERS: Final = 3
 LISTENER, CONTROLLER = "PLAINTEXT", "CONTROLLER"
 _PORTS: Final = range(20_000, 32_000)
 """Below those that the system hands out: a node that is down for a while finds its port still free."""
+_turn: Final = count(random.randrange(len(_PORTS)))
+"""Each port is offered once before any is offered again: one that is free may be that of a node that is down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +107,14 @@ def read_layout(root: Path) -> list[LocalNode]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that nobody listens on."""
+    """Ports of the loopback interface that nobody listens on, and that were not given out before."""
     held: list[socket.socket] = []
     try:
         while len(held) < count:
             sock = socket.socket()
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                sock.bind(("127.0.0.1", random.choice(_PORTS)))
+                sock.bind(("127.0.0.1", _PORTS[next(_turn) % len(_PORTS)]))
                 sock.listen(1)
             except OSError:
                 sock.close()

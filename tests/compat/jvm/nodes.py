@@ -19,6 +19,8 @@ from pathlib import Path
 
 from jvm.java_tools import Java
 
+from kavka.testing.local import free_ports
+
 APACHE, KAVKA = "apache", "kavka"
 CLUSTER_ID = "Kavka-compat-cases-00g"
 NODE_ID = 1
@@ -80,14 +82,6 @@ class Node:
         self.process.wait()
 
 
-def free_port() -> int:
-    """A port nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def _write_properties(path: Path, values: Mapping[str, str]) -> None:
     path.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
 
@@ -122,7 +116,7 @@ def _wait_until_ready(node: Node) -> None:
 def start_apache(java: Java, folder: Path, overrides: Mapping[str, str] | None = None) -> Node:
     """A real Apache Kafka in combined mode, its data folder formatted fresh unless it is there already."""
     folder.mkdir(parents=True, exist_ok=True)
-    port, controller_port = free_port(), free_port()
+    port, controller_port = free_ports(2)
     data_dir = folder / "data"
     properties = folder / "server.properties"
     values = {

@@ -61,3 +61,4 @@ def test_free_ports_are_free_and_distinct() -> None:
     ports = free_ports(5)
     assert len(set(ports)) == 5
     assert all(20_000 <= port < 32_000 for port in ports)
+    assert not set(ports) & set(free_ports(5))
