@@ -84,7 +84,8 @@ def test_what_the_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None
             "KAVKA_BOOTSTRAP": cluster.bootstrap,
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         }
-        environment.pop("KAVKA_TEST_BOOTSTRAP", None)
+        for one in ("KAVKA_TEST_BOOTSTRAP", "PYTEST_ADDOPTS"):
+            environment.pop(one, None)
         for language, mark, line, text in blocks(page.read_text()):
             where = f"{page.name}, line {line}"
             text = text.replace(ADDRESS, cluster.bootstrap)

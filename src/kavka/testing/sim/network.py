@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
@@ -35,6 +36,8 @@ class Network:
         self.loss = 0.0
         self.delay_ms = (0, 3)
         self.slow = 0.0
+        self._unanswered: dict[int, dict[object, Callable[[], None]]] = defaultdict(dict)
+        """By node: how those whose requests have reached it hear that it has gone."""
 
     def part(self, ones: set[int], *, one_way: bool = False) -> None:
         """Let nothing pass between these nodes and the others, or only nothing from them."""
@@ -53,9 +56,11 @@ class Network:
     def call(self, sender: Host, to: int, kind: str, request: Any, answer: Answer) -> None:
         """Ask another node. The answer reaches only the life of the sender that asked."""
         life = sender.incarnation
+        unanswered, this = self._unanswered[to], object()
 
         def back(reply: Any) -> None:
-            self._carry(to, sender.id, deliver, reply)
+            if unanswered.pop(this, None) is not None:
+                self._carry(to, sender.id, deliver, reply)
 
         def deliver(reply: Any) -> None:
             if sender.alive and sender.incarnation == life:
@@ -66,9 +71,15 @@ class Network:
             if host is None or not host.alive:
                 self._carry(to, sender.id, deliver, None)  # refused: nobody listens
             else:
+                unanswered[this] = lambda: back(None)
                 self._awake(host, host.incarnation, host.serve, sender.id, kind, request, back)
 
         self._carry(sender.id, to, arrive)
+
+    def died(self, host: int) -> None:
+        """A process has ended: its connections close, and whoever waits for an answer hears that there will be none."""
+        for close in list(self._unanswered[host].values()):
+            close()
 
     def _awake(self, host: Host, life: int, action: Callable[..., None], *arguments: Any) -> None:
         """What reaches a stopped process waits in its socket."""

@@ -132,6 +132,7 @@ class SimNode:
                 files.log.lose_power(self.world)
                 files.high_watermark = min(files.high_watermark, files.log.end_offset)
         self.checks.died(self.id)
+        self.network.died(self.id)
         for other in self.network.hosts.values():
             if isinstance(other, SimNode) and other is not self and other.alive:
                 self.world.after(self.world.between(1, 5), other.disconnected, self.id, self.broker.incarnation_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from kavka.quorum.settings import LOST_LEADER_MS
 from kavka.raft import effects as fx
 from kavka.raft.core import Peer, Raft, RaftConfig
 from kavka.raft.messages import AskVersions, Fetch, FetchReply, OffsetAndEpoch, SnapshotReply, VersionsReply
@@ -44,7 +45,7 @@ class SimQuorum:
             VoterHistory(static, [*changes, *self._remembered()]),
             lambda low, high: self.world.between(low, high - 1),
             state=node.disk.election,
-            config=RaftConfig(auto_join=node.auto_join),
+            config=RaftConfig(auto_join=node.auto_join, lost_leader_ms=LOST_LEADER_MS),
             bootstrap=peers,
         )
         self.leading = -1
