@@ -275,9 +275,9 @@ class SimCluster:
     def _caught_up(self) -> bool:
         controller = self.active()
         assert controller is not None
+        if any(node.broker.image.offset != controller.image.offset for node in self.nodes.values()):
+            return False
         for node in self.nodes.values():
-            if node.broker.image.offset != controller.image.offset:
-                return False
             for replica in node.broker.replicas.values():
                 if replica.leads and replica.high_watermark != replica.log.end_offset:
                     return False
