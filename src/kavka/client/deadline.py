@@ -1,4 +1,4 @@
-"""A time limit for code that may run before it is part of a task."""
+"""A time limit for code that may be run by one task at first and by another one later."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 async def within(seconds: float | None) -> AsyncIterator[None]:
     """What `asyncio.timeout` does, in a handler's first step too.
 
-    A dispatcher runs a handler up to its first wait outside of any task, where `asyncio.timeout` raises RuntimeError.
+    A dispatcher takes that step outside of any task, where `asyncio.timeout` raises RuntimeError, or in the task of
+    the request before it, which is the one that `asyncio.timeout` would cancel. After a wait it is the handler's own.
     """
-    if asyncio.current_task() is None:
-        await asyncio.sleep(0)
+    await asyncio.sleep(0)
     async with asyncio.timeout(seconds):
         yield

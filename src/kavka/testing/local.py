@@ -6,7 +6,6 @@ import random
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -14,8 +13,9 @@ MAX_CONTROLLERS: Final = 3
 LISTENER, CONTROLLER = "PLAINTEXT", "CONTROLLER"
 _PORTS: Final = range(20_000, 32_000)
 """Below those that the system hands out: a node that is down for a while finds its port still free."""
-_turn: Final = count(random.randrange(len(_PORTS)))
-"""Each port is offered once before any is offered again: one that is free may be that of a node that is down."""
+_chance: Final = random.SystemRandom()  # whatever seed a test run gives its processes, they choose different ports
+_given: Final[set[int]] = set()
+"""Those that this process has given out: one that nobody listens on may be that of a node that is down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +109,23 @@ def read_layout(root: Path) -> list[LocalNode]:
 def free_ports(count: int) -> list[int]:
     """Ports of the loopback interface that nobody listens on, and that were not given out before."""
     held: list[socket.socket] = []
+    if len(_given) > len(_PORTS) // 2:
+        _given.clear()  # most of those nodes are long gone
     try:
         while len(held) < count:
+            port = _chance.choice(_PORTS)
+            if port in _given:
+                continue
             sock = socket.socket()
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                sock.bind(("127.0.0.1", _PORTS[next(_turn) % len(_PORTS)]))
+                sock.bind(("127.0.0.1", port))
                 sock.listen(1)
             except OSError:
                 sock.close()
             else:
                 held.append(sock)
+                _given.add(port)
         return [sock.getsockname()[1] for sock in held]
     finally:
         for sock in held:

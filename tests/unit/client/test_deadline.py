@@ -1,4 +1,4 @@
-"""Time limits inside and outside of a task."""
+"""Time limits in what begins inside its own task, inside another one, and outside of any."""
 
 from __future__ import annotations
 
@@ -48,6 +48,17 @@ def test_a_limit_holds_in_what_was_begun_outside_of_any_task():
         return await asyncio.create_task(resume(*await found))
 
     assert asyncio.run(scenario()) == "late"
+
+
+def test_a_limit_holds_in_what_was_begun_by_another_task():
+    async def scenario():
+        async def begin():
+            work = wait_too_long()
+            return work, work.send(None)
+
+        return await asyncio.create_task(resume(*await asyncio.create_task(begin())))
+
+    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == "late"
 
 
 def test_connecting_may_be_the_first_thing_that_a_handler_does():
