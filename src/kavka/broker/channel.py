@@ -42,7 +42,7 @@ class ActiveController(Protocol):
 
     @property
     def leader_endpoint(self) -> tuple[str, int] | None:
-        """Where the leader is asked; None while nobody is known to lead."""
+        """Where another node that leads is asked; None while none is known to."""
 
     def on_leader_change(self, callback: Callable[[], None]) -> None:
         """Have a function called whenever one of the above changes."""

@@ -27,7 +27,7 @@ class Contact:
     alive: bool = True
     """Whether it is thought to run, so that another life of it must wait."""
     connection: int = -1
-    """The connection it was last heard on; -1 if that is not known."""
+    """The latest of the connections it was heard on; -1 if none is known."""
     metadata_offset: int = -1
     shutdown_offset: int = -1
 
@@ -68,7 +68,8 @@ class BrokerContacts:
         contact.ends_ms = contact.last_ms + self.session_ms
         contact.alive = True
         contact.metadata_offset = metadata_offset
-        contact.connection = connection
+        # What lay unread on a connection that was given up may be read after what came on the next one.
+        contact.connection = max(contact.connection, connection)
         return contact
 
     def lost(self, broker_id: int, epoch: int, now_ms: int, connection: int = -1) -> None:

@@ -133,9 +133,9 @@ class ControllerLoop:
 
     @property
     def leader_endpoint(self) -> tuple[str, int] | None:
-        """Where the leader's controller listener is; None while nobody is known to lead."""
+        """Where the controller listener of another node is that leads; None while none is known to."""
         endpoint = self.quorum.leader_endpoint
-        return None if endpoint is None else (endpoint.host, endpoint.port)
+        return None if endpoint is None or self.quorum.leader_id == self.node_id else (endpoint.host, endpoint.port)
 
     @property
     def is_active(self) -> bool:

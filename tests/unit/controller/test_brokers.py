@@ -151,6 +151,17 @@ def test_a_connection_that_is_not_the_brokers_last_one_says_nothing(three, which
     assert not three.image.cluster.brokers[1].fenced
 
 
+def test_a_heartbeat_that_lay_unread_on_an_older_connection_does_not_make_it_the_brokers_last_one(three):
+    three.beat(1, connection=2)
+    three.beat(1, connection=1)
+    three.broker_disconnected(1, three.epoch(1), three.now_ms, 1)
+    three.tick(three.now_ms + RECONNECT_GRACE_MS)
+    assert not three.image.cluster.brokers[1].fenced
+    three.broker_disconnected(1, three.epoch(1), three.now_ms, 2)
+    three.tick(three.now_ms + 2 * RECONNECT_GRACE_MS)
+    assert three.image.cluster.brokers[1].fenced
+
+
 def test_the_broker_on_the_node_of_the_former_leader_must_be_heard_sooner(three):
     three.activate([], three.now_ms, former_leader=2)
     three.tick(three.now_ms)
