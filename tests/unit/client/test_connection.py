@@ -104,11 +104,13 @@ def test_an_older_broker_is_asked_again_in_the_version_it_names() -> None:
         broker = Broker()
         broker.answers_versions = False
         opening = asyncio.ensure_future(connect(broker, "broker", 9092))
-        await asyncio.sleep(0)
+        while not broker.requests:
+            await asyncio.sleep(0)
         known = ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=0, max_version=2)
         refusal = ApiVersionsResponse(error_code=35, api_keys=[known])
         broker.answer(ApiKey.API_VERSIONS, 0, 0, refusal)
-        await asyncio.sleep(0)
+        while len(broker.requests) < 2:
+            await asyncio.sleep(0)
         broker.answer(ApiKey.API_VERSIONS, 2, 1, VERSIONS)
         connection = await opening
         assert broker.requests == [(ApiKey.API_VERSIONS, 4, 0), (ApiKey.API_VERSIONS, 2, 1)]
