@@ -26,6 +26,7 @@ from kavka.controller.machine import Controller
 from kavka.controller.topics import NewTopic
 from kavka.metadata.features import SUPPORTED
 from kavka.metadata.image.configs import ConfigResource, ResourceType
+from kavka.metadata.live import LiveSettings
 from kavka.metadata.records.topics import PartitionChangeRecord
 from kavka.model.clock import SystemClock
 from kavka.model.errors import KafkaError, NetworkException
@@ -104,7 +105,8 @@ class Node:
         directory = LogDir(self.disk, str(self.root), self.directory_id, clean=clean)
         names = (f"{number:032x}" for number in itertools.count(random.getrandbits(64)))
         new_name = names.__next__
-        self.replicas = ReplicaManager(self.id, self.disk, [directory], self.cluster.values, CLOCK, new_name)
+        self.settings = LiveSettings(self.id, self.cluster.values, self.cluster.machine.image)
+        self.replicas = ReplicaManager(self.id, self.disk, [directory], self.settings, CLOCK, new_name)
         self.checkpoints = Checkpoints(self.replicas)
         self.syncer = Syncer(loop)
         self.waiting = Waiting(loop)
@@ -238,8 +240,8 @@ class Cluster:
             offset = self.machine.image.offset + len(changes)
             delta = self.machine.replay(changes, offset, 1)
             for node in list(self.live.values()):
-                for follow in (node.replicas.apply, node.fetchers.apply):
-                    for _ in follow(self.machine.image, delta):
+                for follow in (node.settings.apply, node.replicas.apply, node.fetchers.apply):
+                    for _ in follow(self.machine.image, delta) or ():
                         pass
 
     def register(self, node: Node) -> int:

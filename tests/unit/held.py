@@ -15,6 +15,7 @@ from kavka.controller.machine import Controller
 from kavka.controller.topics import NewTopic
 from kavka.metadata.features import SUPPORTED
 from kavka.metadata.image.configs import ConfigResource, ResourceType
+from kavka.metadata.live import LiveSettings
 from kavka.model.clock import ManualClock
 from kavka.model.settings import broker_values
 from kavka.model.types import Endpoint, Uuid
@@ -109,6 +110,7 @@ class Held:
             draw=random.Random(7).randint,
             new_id=lambda: Uuid((1 << 100 | next(numbers)).to_bytes(16, "big")),
         )
+        self.settings = LiveSettings(1, self.values)
         self.names = (f"{number:032x}" for number in itertools.count(1))
         self.replicas = self.start()
         self.write(self.machine.activate(bootstrap_records(), 0))
@@ -120,7 +122,7 @@ class Held:
     def start(self, *, clean: bool = True) -> ReplicaManager:
         """Replicas that have loaded nothing yet, as after a restart."""
         directory = LogDir(self.disk, str(self.root), DIRECTORY, clean=clean)
-        self.replicas = ReplicaManager(1, self.disk, [directory], self.values, self.clock, lambda: next(self.names))
+        self.replicas = ReplicaManager(1, self.disk, [directory], self.settings, self.clock, lambda: next(self.names))
         return self.replicas
 
     def write(self, transition):
@@ -128,6 +130,7 @@ class Held:
         if transition.records:
             offset = self.machine.image.offset + len(transition.records)
             delta = self.machine.replay(transition.records, offset, 1)
+            self.settings.apply(self.machine.image, delta)
             for _ in self.replicas.apply(self.machine.image, delta):
                 pass
         return transition.reply

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from kavka.broker.config import NodeConfig
@@ -18,13 +18,14 @@ from kavka.broker.handlers.fetch import Fetch
 from kavka.broker.handlers.produce import Produce
 from kavka.broker.lifecycle import BrokerLifecycle, raise_error
 from kavka.broker.limits import connection_limits, socket_options
-from kavka.broker.metrics import LoopWatch, show_replicas, show_traffic
+from kavka.broker.metrics import LoopWatch, show_coordinators, show_replicas, show_traffic
 from kavka.broker.neighbours import Neighbours
 from kavka.broker.topic_creation import TopicCreation
 from kavka.client.dial import Dial
 from kavka.controller.producer_ids import ProducerIdBlock
-from kavka.metadata.delta import MetadataDelta, between
-from kavka.metadata.image import MetadataImage, ResourceType
+from kavka.metadata.delta import between
+from kavka.metadata.image import MetadataImage
+from kavka.metadata.live import LiveSettings
 from kavka.model.clock import Clock
 from kavka.model.settings import (
     BROKER_HEARTBEAT_INTERVAL_MS,
@@ -53,6 +54,7 @@ from kavka.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from kavka.broker.replicating import Replicating
+    from kavka.runtime.coordinator import Make
 
 log = logging.getLogger(__name__)
 
@@ -76,12 +78,14 @@ class Surroundings(NamedTuple):
     """What a broker is given by its node."""
 
     config: NodeConfig
+    settings: LiveSettings
     controller: ControllerLoop
     quorum: ControllerRole
     tasks: asyncio.TaskGroup
     clock: Clock
     dial: Dial
     metrics: Metrics
+    coordinators: Sequence[Make]
 
 
 class BrokerRole:
@@ -108,17 +112,25 @@ class BrokerRole:
         self._producer_ids = ProducerIds(node.controller, self._allocate if self._asking else None)
         self._neighbours = self._others()
         self._coordinating = Coordinating(
-            replicas, self._syncer, node.clock, random_id, self._producer_ids.next, self._neighbours.ask
+            replicas,
+            node.settings,
+            self._syncer,
+            node.clock,
+            random_id,
+            self._producer_ids.next,
+            self._neighbours.ask,
+            node.coordinators,
         )
         self._running: list[asyncio.Task[None]] = []
         self._alone = node.config.standalone
         self._lifecycle = self._join()
         self._replicating = None if self._alone else self._replicate()
         self._dispatcher = self._dispatch()
-        limits, options = connection_limits(replicas.values), socket_options(node.config.values)
+        limits, options = connection_limits(node.settings.values), socket_options(node.config.values)
         self._server = Server(
             listeners, self._dispatcher, limits, options, node.clock, on_close=self._dispatcher.closed
         )
+        node.settings.subscribe(lambda values: self._server.limit(connection_limits(values)))
         self.epoch = -1
         """The broker epoch of this start; -1 until it is registered."""
         self.loaded = False
@@ -163,20 +175,19 @@ class BrokerRole:
 
     def _dispatch(self) -> Dispatcher:
         node, replicas = self._node, self._replicas
-        values = node.config.values
         channel = self._asking
         forwarding = Forwarding() if channel is None else Forwarding(node.controller, channel)
         waiting = Waiting(asyncio.get_running_loop())
         hot: dict[int, HotHandler] = {
             ApiKey.PRODUCE: Produce(replicas, self._syncer, node.clock, waiting, self._coordinating.verification),
-            ApiKey.FETCH: Fetch(replicas, self._sessions, waiting, node.clock, values[FETCH_MAX_BYTES]),
+            ApiKey.FETCH: Fetch(replicas, self._sessions, waiting, node.clock, node.settings[FETCH_MAX_BYTES]),
         }
         services: list[object] = [
             node.controller,
             replicas,
             self._checkpoints,
             self._producer_ids,
-            values,
+            node.settings,
             forwarding,
             TopicCreation(node.controller, channel),
             waiting,
@@ -234,17 +245,12 @@ class BrokerRole:
         if self._replicating is not None:
             self._replicating.start(image)
             controller.subscribe(self._replicating.apply)
-        controller.subscribe(self._follow_limits)
-
-    def _follow_limits(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Let the server take over caps that were changed at run time."""
-        if any(resource.type == ResourceType.BROKER for resource in delta.configs):
-            self._server.limit(connection_limits(self._replicas.values))
 
     def _show(self) -> None:
         metrics = self._node.metrics
         show_traffic(metrics, self._dispatcher, self._server)
         show_replicas(metrics, self._replicas, self._sessions, self._cleaner)
+        show_coordinators(metrics, self._coordinating)
 
     async def bind_all(self) -> None:
         """Load the coordinators and every handler, so that no first request waits for one."""

@@ -13,6 +13,7 @@ from kavka.broker.forwarding import Forwarding
 from kavka.broker.handlers import HANDLERS
 from kavka.broker.limits import connection_limits, socket_options
 from kavka.client.dial import Dial
+from kavka.metadata.live import LiveSettings
 from kavka.model.clock import Clock
 from kavka.net.server import BoundListener, Server
 from kavka.protocol.registry import API
@@ -28,6 +29,7 @@ class ControllerRole:
     def __init__(
         self,
         config: NodeConfig,
+        settings: LiveSettings,
         controller: ControllerLoop,
         listeners: list[BoundListener],
         tasks: asyncio.TaskGroup,
@@ -39,7 +41,7 @@ class ControllerRole:
         self._dial = dial
         self._channels: list[ControllerChannel] = []
         values = config.values
-        services: list[object] = [controller, controller.quorum, values, Forwarding()]
+        services: list[object] = [controller, controller.quorum, settings, Forwarding()]
         self.dispatcher = Dispatcher(HANDLERS, services, {}, tasks, clock, kind=CONTROLLER)
         self.server = Server(
             listeners,

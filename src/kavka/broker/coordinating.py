@@ -6,30 +6,43 @@ What they consist of is imported then, so that a node starts without it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.image import MetadataImage
+from kavka.metadata.live import LiveSettings
 from kavka.model.clock import Clock
 from kavka.model.types import Uuid
 from kavka.replica.manager import ReplicaManager
+from kavka.replica.partition import Partition
 from kavka.replica.syncing import Syncer
 
 if TYPE_CHECKING:
-    from kavka.broker.coordination import GroupCoordination
-    from kavka.broker.transactions import TransactionCoordination
+    from kavka.runtime.coordinator import Coordinator, HostNode, Make, NodeCoordinators
+    from kavka.runtime.shard import Done, Port
     from kavka.runtime.verification import Verification
 
-PARTS: Final = ("kavka.broker.transactions", "kavka.coordinator.groups", "kavka.coordinator.txn.machine")
+
+def groups(node: HostNode) -> Coordinator:
+    """The coordinator of groups and their offsets."""
+    from kavka.broker.coordination import GroupCoordination
+
+    return GroupCoordination(node)
 
 
-class Coordinators(NamedTuple):
-    """The coordinators of groups and of transactions."""
+def transactions(node: HostNode) -> Coordinator:
+    """The coordinator of transactions; the groups hear from it how those end that commit offsets."""
+    from kavka.broker.transactions import TransactionCoordination
 
-    groups: GroupCoordination
-    transactions: TransactionCoordination
+    return TransactionCoordination(node)
+
+
+COORDINATORS: Final[Sequence[Make]] = (groups, transactions)
+"""A coordinator that needs another comes after it."""
+PARTS: Final = ("kavka.broker.coordination", "kavka.broker.transactions")
+"""What takes long to import."""
 
 
 class Coordinating:
@@ -38,14 +51,20 @@ class Coordinating:
     def __init__(
         self,
         replicas: ReplicaManager,
+        settings: LiveSettings,
         syncer: Syncer,
         clock: Clock,
         new_id: Callable[[], Uuid],
         new_producer_id: Callable[[], Awaitable[int]],
         ask: Callable[[int, Any], Awaitable[Any]],
+        makes: Sequence[Make] = COORDINATORS,
     ) -> None:
-        self._given = (replicas, syncer, clock, new_id, new_producer_id, ask)
-        self._made: Coordinators | None = None
+        self._replicas = replicas
+        self._given = (replicas, settings, forcing(syncer), new_id, new_producer_id, ask)
+        self._clock = clock
+        self._makes = makes
+        self._made: NodeCoordinators | None = None
+        self._verification: Verification | None = None
         self._wanted = asyncio.Event()
 
     async def load(self) -> None:
@@ -55,45 +74,66 @@ class Coordinating:
             await loop.run_in_executor(None, import_module, part)
         self.made()
 
-    def made(self) -> Coordinators:
+    def made(self) -> NodeCoordinators:
         """The coordinators, from now on if there are none yet."""
         if self._made is None:
-            from kavka.broker.coordination import GroupCoordination
-            from kavka.broker.transactions import TransactionCoordination
+            from kavka.runtime.coordinator import HostNode, NodeCoordinators
+            from kavka.runtime.timers import Timers
 
-            replicas, syncer, clock, new_id, new_producer_id, ask = self._given
-            groups = GroupCoordination(replicas, syncer, clock, new_id)
-            groups.start()
-            transactions = TransactionCoordination(replicas, groups, syncer, clock, new_producer_id, ask)
-            self._made = Coordinators(groups, transactions)
+            loop, made = asyncio.get_running_loop(), NodeCoordinators()
+            node = HostNode(loop, self._clock, Timers(loop), *self._given, made)
+            for make in self._makes:
+                made.add(make(node))
+            for one in made:
+                one.start(self._replicas.image)
+            self._made = made
             self._wanted.set()
         return self._made
 
     def __iter__(self) -> Iterator[object]:
         """What handlers may ask for; makes the coordinators."""
-        groups, transactions = self.made()
-        yield from (groups.groups, transactions.transactions, transactions.writer, transactions.verification)
+        made = self.made()
+        yield made
+        for one in made:
+            yield from one.services
 
     def verification(self) -> Verification:
         """Who says whether a producer may write to a partition in its transaction."""
-        return self.made().transactions.verification
+        if self._verification is None:
+            from kavka.runtime.verification import Verification
+
+            self._verification = next(one for one in self if isinstance(one, Verification))
+        return self._verification
+
+    @property
+    def passed_over(self) -> Mapping[str, int]:
+        """By topic: how many records of the coordinators' logs could not be taken in."""
+        return {} if self._made is None else self._made.passed_over
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> Iterator[None]:
         """Act on a committed change of the metadata, after the replicas have."""
-        if self._made is not None:
-            yield from self._made.groups.apply(image, delta)
-            yield from self._made.transactions.apply(image, delta)
+        for one in self._made or ():
+            yield from one.apply(image, delta)
 
     async def run(self) -> None:
         """Take over what this node leads, until cancelled."""
         await self._wanted.wait()
-        groups, transactions = self.made()
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(groups.run())
-            tasks.create_task(transactions.run())
+            for one in self.made():
+                tasks.create_task(one.run())
 
     def close(self) -> None:
         """Tell whoever waits to look elsewhere."""
-        if self._made is not None:
-            self._made.groups.close()
-            self._made.transactions.close()
+        for one in self._made or ():
+            one.close()
+
+
+def forcing(syncer: Syncer) -> Callable[[Port, Done], None]:
+    """How a coordinator has its log forced to disk."""
+
+    def force(port: Port, done: Done) -> None:
+        assert isinstance(port, Partition)
+        log = port.log
+        syncer.sync([log], lambda failed: done(failed.get(log)))
+
+    return force

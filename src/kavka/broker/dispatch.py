@@ -18,9 +18,9 @@ from kavka.broker.context import BROKER, Context, Kind
 from kavka.broker.handlers import latest_version, load, modules
 from kavka.broker.handlers.marks import request_of
 from kavka.kernels.frames import parse_header
+from kavka.metadata.live import LiveSettings
 from kavka.model.clock import Clock
 from kavka.model.errors import KafkaError, MalformedMessage, UnknownServerError, UnsupportedVersion, code_of
-from kavka.model.settings import Values
 from kavka.model.types import Piece
 from kavka.net.connection import PENDING, Connection, Reply, Slot
 from kavka.protocol.compiler import decode
@@ -77,7 +77,8 @@ class Dispatcher:
         self._handlers: dict[int, Handler] = {}
         self._waiting: set[asyncio.Task[None]] = set()
         self.requests: dict[int, int] = dict.fromkeys([*self._modules, *hot], 0)
-        values = next((one for one in self._services if isinstance(one, Values)), None)
+        settings = next((one for one in self._services if isinstance(one, LiveSettings)), None)
+        values = None if settings is None else settings.values
         # Bound methods: calling an object by way of its class costs a twentieth of a tiny Produce.
         calls = {key: serve.__call__ for key, serve in hot.items()}
         self._versions = {

@@ -2,50 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from kavka.broker.topic_creation import TopicCreation
 from kavka.controller.topics import CreatedTopic, NewTopic
 from kavka.metadata.image import MetadataImage
-from kavka.metadata.names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from kavka.model.errors import CoordinatorNotAvailable, KafkaError, TopicAlreadyExists
-from kavka.model.settings import Setting, Values, coordinators
-
-COMPACTED: Final = {"cleanup.policy": "compact", "compression.type": "producer"}
-
-
-async def create_consumer_offsets(creation: TopicCreation, values: Values) -> None:
-    """Create `__consumer_offsets` unless it is there; raises CoordinatorNotAvailable if it cannot be created now."""
-    if CONSUMER_OFFSETS not in creation.image.topics.by_name:
-        await create(
-            creation,
-            NewTopic(
-                CONSUMER_OFFSETS,
-                values[coordinators.OFFSETS_TOPIC_NUM_PARTITIONS],
-                replication(creation.image, values, coordinators.OFFSETS_TOPIC_REPLICATION_FACTOR),
-                configs={**COMPACTED, "segment.bytes": str(values[coordinators.OFFSETS_TOPIC_SEGMENT_BYTES])},
-            ),
-        )
+from kavka.model.settings import Setting, Values
+from kavka.runtime.coordinator import InternalTopic
 
 
-async def create_transaction_state(creation: TopicCreation, values: Values) -> None:
-    """Create `__transaction_state` unless it is there; raises CoordinatorNotAvailable if it cannot be created now."""
-    if TRANSACTION_STATE not in creation.image.topics.by_name:
-        await create(
-            creation,
-            NewTopic(
-                TRANSACTION_STATE,
-                values[coordinators.TRANSACTION_STATE_LOG_NUM_PARTITIONS],
-                replication(creation.image, values, coordinators.TRANSACTION_STATE_LOG_REPLICATION_FACTOR),
-                configs={
-                    "cleanup.policy": "compact",
-                    "compression.type": "uncompressed",
-                    "unclean.leader.election.enable": "false",
-                    "min.insync.replicas": str(values[coordinators.TRANSACTION_STATE_LOG_MIN_ISR]),
-                    "segment.bytes": str(values[coordinators.TRANSACTION_STATE_LOG_SEGMENT_BYTES]),
-                },
-            ),
-        )
+async def create_if_missing(creation: TopicCreation, topic: InternalTopic, values: Values) -> None:
+    """Create a coordinator's topic unless it is there; raises CoordinatorNotAvailable if it cannot be created now."""
+    if topic.name not in creation.image.topics.by_name:
+        replicas = replication(creation.image, values, topic.replication)
+        await create(creation, NewTopic(topic.name, topic.partitions, replicas, configs=topic.configs))
 
 
 async def create(creation: TopicCreation, topic: NewTopic) -> None:

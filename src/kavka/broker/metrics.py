@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
+from kavka.broker.coordinating import Coordinating
 from kavka.broker.dispatch import Dispatcher
 from kavka.model.clock import Clock
 from kavka.net.server import Server
@@ -46,6 +47,21 @@ def show_replicas(metrics: Metrics, replicas: ReplicaManager, sessions: FetchSes
     metrics.gauge("kavka_fetch_session_partitions", "Partitions in them.", lambda: sessions.partitions)
     metrics.count("kavka_fetch_session_evictions", "Sessions that gave way.", lambda: sessions.evictions)
     metrics.count("kavka_compactions", "Compaction passes finished.", lambda: cleaner.passes)
+
+
+def show_coordinators(metrics: Metrics, coordinating: Coordinating) -> None:
+    """What the coordinators made of their logs."""
+
+    def passed_over() -> Iterator[Labelled]:
+        for topic, count in coordinating.passed_over.items():
+            yield (topic,), count
+
+    metrics.counts(
+        "kavka_coordinator_records_passed_over",
+        "Records of a coordinator's log that this version cannot take in.",
+        ("topic",),
+        passed_over,
+    )
 
 
 def show_quorum(metrics: Metrics, controller: ControllerLoop) -> None:

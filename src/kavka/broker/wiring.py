@@ -6,13 +6,14 @@ import asyncio
 import logging
 import random
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.broker.broker_role import BrokerRole, Service, Surroundings, previous_epoch
 from kavka.broker.config import NodeConfig
 from kavka.broker.controller_role import ControllerRole
+from kavka.broker.coordinating import COORDINATORS
 from kavka.broker.lifecycle import ControllerMembership
 from kavka.broker.limits import socket_options
 from kavka.broker.listeners import controller_names
@@ -20,6 +21,7 @@ from kavka.broker.metrics import show_quorum
 from kavka.broker.metrics_http import MetricsPage
 from kavka.client.dial import Dial, TcpDial
 from kavka.controller.machine import Controller
+from kavka.metadata.live import LiveSettings
 from kavka.metadata.names import CLUSTER_METADATA
 from kavka.model.clock import Clock
 from kavka.model.settings import (
@@ -51,6 +53,9 @@ from kavka.replica.stopping import stop_cleanly
 from kavka.storage.dirs import lock_dir, take_clean_shutdown, write_clean_shutdown
 from kavka.storage.disk import Disk
 from kavka.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:
+    from kavka.runtime.coordinator import Make
 
 log = logging.getLogger(__name__)
 
@@ -97,10 +102,18 @@ async def metrics_page(metrics: Metrics, values: Values) -> tuple[list[Service],
 class Node:
     """One node: a broker, a controller, or both; alone, it is a cluster of its own."""
 
-    def __init__(self, config: NodeConfig, disk: Disk, clock: Clock, dial: Dial | None = None) -> None:
+    def __init__(
+        self,
+        config: NodeConfig,
+        disk: Disk,
+        clock: Clock,
+        dial: Dial | None = None,
+        coordinators: Sequence[Make] = COORDINATORS,
+    ) -> None:
         self._config = config
         self._disk = disk
         self._clock = clock
+        self._coordinators = coordinators
         self._dial = dial if dial is not None else TcpDial()
 
     async def run(self, ready: Callable[[ReadyReport], None], stopping: asyncio.Event) -> None:
@@ -116,11 +129,13 @@ class Node:
             marks = {path: take_clean_shutdown(self._disk, path) for path in dirs.directory_ids}
             started = Started(dirs, marks, listeners, others)
             controller = self._controller(started)
+            settings = LiveSettings(dirs.node_id, config.values)
+            controller.subscribe(settings.apply)  # the first: whoever follows the metadata may ask for settings
             tell(METADATA, controller.start(clean=marks[dirs.metadata_dir] is not None))
-            replicas = self._replicas(started) if "broker" in config.roles else None
+            replicas = self._replicas(started, settings) if "broker" in config.roles else None
             checkpoints = Checkpoints(replicas) if replicas is not None else None
             try:
-                epoch = await self._serve(started, controller, replicas, checkpoints, ready, stopping)
+                epoch = await self._serve(started, settings, controller, replicas, checkpoints, ready, stopping)
             finally:
                 controller.close()
             if epoch is not None and replicas is not None and checkpoints is not None:
@@ -131,6 +146,7 @@ class Node:
     async def _serve(
         self,
         started: Started,
+        settings: LiveSettings,
         controller: ControllerLoop,
         replicas: ReplicaManager | None,
         checkpoints: Checkpoints | None,
@@ -141,7 +157,9 @@ class Node:
         config, metrics = self._config, Metrics()
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(controller.run())]
-            quorum = ControllerRole(config, controller, started.controller_listeners, tasks, self._clock, self._dial)
+            quorum = ControllerRole(
+                config, settings, controller, started.controller_listeners, tasks, self._clock, self._dial
+            )
             registration = self._registration(started)
             if started.controller_listeners:
                 channel = quorum.channel(config.values[REQUEST_TIMEOUT_MS])
@@ -150,7 +168,17 @@ class Node:
             broker = None
             if replicas is not None and checkpoints is not None:
                 loading = Loading(replicas, checkpoints, self._disk, self._clock, new_name)
-                node = Surroundings(config, controller, quorum, tasks, self._clock, self._dial, metrics)
+                node = Surroundings(
+                    config,
+                    settings,
+                    controller,
+                    quorum,
+                    tasks,
+                    self._clock,
+                    self._dial,
+                    metrics,
+                    self._coordinators,
+                )
                 broker = BrokerRole(node, replicas, checkpoints, loading, started.listeners, registration)
             show_quorum(metrics, controller)
             if broker is None or await broker.start(stopping):
@@ -229,13 +257,13 @@ class Node:
         bound = bound_endpoints(advertised, started.ports) if self._controllers() else ()
         return bound or advertised or (CONTROLLER_ENDPOINT,)
 
-    def _replicas(self, started: Started) -> ReplicaManager:
+    def _replicas(self, started: Started, settings: LiveSettings) -> ReplicaManager:
         dirs, marks = started.dirs, started.marks
         log_dirs = [
             LogDir(self._disk, path, dirs.directory_ids[path], clean=marks[path] is not None)
             for path in self._config.data_dirs
         ]
-        return ReplicaManager(dirs.node_id, self._disk, log_dirs, self._config.values, self._clock, new_name)
+        return ReplicaManager(dirs.node_id, self._disk, log_dirs, settings, self._clock, new_name)
 
     def _registration(self, started: Started) -> Registration:
         config, dirs = self._config, started.dirs

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from kavka.metadata.image import MetadataImage, TopicImage
 from kavka.metadata.image.configs import ConfigsImage
+from kavka.metadata.live import SettingsAt
 from kavka.model.settings import (
     DEFAULT_REPLICATION_FACTOR,
     NUM_PARTITIONS,
@@ -14,7 +14,6 @@ from kavka.model.settings import (
     TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE,
     Values,
     topic_values,
-    with_dynamic,
 )
 
 
@@ -26,29 +25,27 @@ class TopicRules(NamedTuple):
 
 
 class Effective:
-    """A node's settings under the dynamic configuration of an image; remembers the last answer, nothing durable."""
+    """What the controller goes by under the dynamic configuration of an image; remembers nothing durable."""
 
     def __init__(self, node_id: int, static: Values) -> None:
-        self._node_id = node_id
         self.static = static
-        self._for: tuple[Mapping[str, str], Mapping[str, str]] | None = None
-        self._values = static
+        self._settings = SettingsAt(node_id, static)
+        self._plain_of: Values | None = None
         self._plain = TopicRules(0, False)
 
     def broker(self, configs: ConfigsImage) -> Values:
         """The settings of this node."""
-        layers = configs.of_broker(self._node_id), configs.of_all_brokers
-        if self._for is None or self._for[0] is not layers[0] or self._for[1] is not layers[1]:
-            self._values = with_dynamic(self.static, *layers)
-            self._plain = _rules(topic_values({}, self._values))
-            self._for = layers
-        return self._values
+        return self._settings.broker(configs)
 
     def of_topic(self, image: MetadataImage, topic: TopicImage) -> TopicRules:
         """The rules of a topic."""
-        values = self.broker(image.configs)
-        overrides = image.configs.of_topic(topic.name)
-        return _rules(topic_values(overrides, values)) if overrides else self._plain
+        configs = image.configs
+        if configs.of_topic(topic.name):
+            return _rules(self._settings.topic(configs, topic.name))
+        values = self.broker(configs)
+        if self._plain_of is not values:
+            self._plain, self._plain_of = _rules(topic_values({}, values)), values
+        return self._plain
 
     @property
     def default_partitions(self) -> int:

@@ -10,35 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final
 
-from kavka.coordinator import describing
-from kavka.coordinator.classic.live import GroupState
-from kavka.coordinator.classic.machine import ClassicGroups
+from kavka.coordinator.classic.kind import ClassicKind
 from kavka.coordinator.classic.replies import join_refused
-from kavka.coordinator.classic.state import ClassicGroup
-from kavka.coordinator.classic.state import without_group as without_classic_group
-from kavka.coordinator.consumer.change import GroupChange
-from kavka.coordinator.consumer.classic_members import ClassicMembers
-from kavka.coordinator.consumer.entries import without_group as without_consumer_group
-from kavka.coordinator.consumer.machine import ConsumerGroups
-from kavka.coordinator.consumer.state import LEFT, LEFT_SEAT, ConsumerGroup
-from kavka.coordinator.consumer.validation import check_heartbeat
 from kavka.coordinator.context import ShardContext
+from kavka.coordinator.kind import K, Kinds, unknown_members
+from kavka.coordinator.kinds import KINDS, KindClass, state_of
+from kavka.coordinator.listing import filter_of, is_wanted
 from kavka.coordinator.offsets import machine as offsets
-from kavka.coordinator.offsets.fencing import (
-    CheckPartition,
-    check_classic_commit,
-    check_classic_delete,
-    check_classic_transaction,
-    check_consumer_commit,
-    check_consumer_fetch,
-    check_consumer_transaction,
-)
+from kavka.coordinator.offsets.rules import CheckPartition
 from kavka.coordinator.offsets.state import NO_PRODUCER
 from kavka.coordinator.record import Record
 from kavka.coordinator.requests import Client, Draft, Match
 from kavka.coordinator.settings import CoordinatorSettings
-from kavka.coordinator.state import Group, ShardState
-from kavka.coordinator.timers import EXPIRE, HEARTBEAT, JOIN, SYNC, TimerKey
+from kavka.coordinator.timers import EXPIRE, TimerKey
 from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.image import MetadataImage
 from kavka.model.errors import (
@@ -52,18 +36,12 @@ from kavka.model.errors import (
     UnknownMemberId,
 )
 from kavka.model.settings.values import Values
-from kavka.model.transition import Answer, Divisible, Transition
+from kavka.model.transition import Answer, Divisible, Parked, Transition
 from kavka.model.types import Uuid
-from kavka.protocol.schemas.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
-from kavka.protocol.schemas.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
 from kavka.protocol.schemas.delete_groups import DeletableGroupResult
-from kavka.protocol.schemas.describe_groups import DescribedGroup
 from kavka.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kavka.protocol.schemas.join_group import JoinGroupRequest, JoinGroupResponse
-from kavka.protocol.schemas.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
+from kavka.protocol.schemas.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from kavka.protocol.schemas.list_groups import ListedGroup
 from kavka.protocol.schemas.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kavka.protocol.schemas.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
@@ -71,7 +49,6 @@ from kavka.protocol.schemas.offset_fetch import OffsetFetchRequestGroup, OffsetF
 from kavka.protocol.schemas.sync_group import SyncGroupRequest, SyncGroupResponse
 
 _EXPIRE_KEY: Final = TimerKey(EXPIRE)
-_CLASSIC_TIMERS: Final = frozenset((HEARTBEAT, JOIN, SYNC))
 _EXPIRE_AT_ONCE: Final = 500
 """How many groups or tombstones one step of expiry makes, so that it never takes long."""
 
@@ -79,13 +56,24 @@ _EXPIRE_AT_ONCE: Final = 500
 class GroupCoordinator:
     """The machine of one shard."""
 
-    def __init__(self, values: Values, image: MetadataImage, *, new_id: Callable[[], Uuid], match: Match) -> None:
-        self.state = ShardState()
+    def __init__(
+        self,
+        values: Values,
+        image: MetadataImage,
+        *,
+        new_id: Callable[[], Uuid],
+        match: Match,
+        kinds: Sequence[KindClass] = KINDS,
+    ) -> None:
+        self.state = state_of(kinds)
         self._context = ShardContext(CoordinatorSettings(values), image, new_id, match)
-        self._classic = ClassicGroups(self._context)
-        self._consumers = ConsumerGroups(self._context, self.state, self._classic)
-        self._classic_members = ClassicMembers(self._context, self._consumers)
+        self._kinds = Kinds(kinds, self._context, self.state)
+        self._classic = self._kinds.get(ClassicKind)
         self._to_expire: list[str] = []
+
+    def kind(self, kind: type[K]) -> K:
+        """A kind of group, for the requests that are for it alone."""
+        return self._kinds.get(kind)
 
     # -- the shard's life -------------------------------------------------------------------------
 
@@ -101,30 +89,31 @@ class GroupCoordinator:
         """Begin to serve: everybody gets a full session to be heard of."""
         draft = Draft()
         for group_id, group in self.state.groups.items():
-            if isinstance(group, ConsumerGroup):
-                self._consumers.on_loaded(draft, group_id, group, now_ms)
-            else:
-                self._classic.on_loaded(draft, group_id, group, now_ms)
+            self._kinds.of(group).on_loaded(draft, group_id, group, now_ms)
         check_at_ms = now_ms + self._context.settings.offsets_check_interval_ms
         draft.effects += self._context.deadlines.put(_EXPIRE_KEY, check_at_ms)
         return draft.done(None)
 
     def on_unloaded(self) -> tuple[Answer, ...]:
         """Stop serving: whoever waits must look for the new coordinator."""
-        return tuple(Answer(token, NotCoordinator()) for token in self._classic.parked())
+        return tuple(Answer(token, NotCoordinator()) for kind in self._kinds for token in kind.parked())
 
     def on_metadata(self, image: MetadataImage, delta: MetadataDelta) -> Transition[None]:
         """Go by a later image of the cluster's metadata; what was committed for deleted topics is forgotten."""
         names = self._context.topics.move(image, delta)
         self._context.reconfigured(delta.configs)
-        if names:
-            self._consumers.topics_changed(names)
+        draft = Draft()
+        for kind in self._kinds:
+            kind.on_metadata(draft, delta, names)
         gone = [(topic.name, topic_id) for topic_id, topic in delta.deleted_topics.items()]
-        return Transition(None, Divisible(offsets.forget_topics(self.state.offsets, gone)))
+        draft.records += offsets.forget_topics(self.state.offsets, gone)
+        return Transition(None, Divisible(draft.records), tuple(draft.effects))
 
     def on_settings(self, values: Values) -> None:
         """Go by other settings of the node."""
         self._context.configure(CoordinatorSettings(values))
+        for kind in self._kinds:
+            kind.on_settings(values)
 
     def on_timer(self, key: TimerKey, now_ms: int) -> Transition[Any]:
         """A timer has gone off."""
@@ -133,22 +122,9 @@ class GroupCoordinator:
             return Transition(None, (), effects)
         if key == _EXPIRE_KEY:
             return self._expire(now_ms)
-        if key.kind in _CLASSIC_TIMERS:
-            draft = Draft()
-            self._classic.on_timer(draft, key, now_ms)
-            return draft.done(None)
-        return self._consumers.on_timer(key, now_ms)
+        return self._kinds.of_timer(key).on_timer(key, now_ms)
 
-    # -- members ----------------------------------------------------------------------------------
-
-    def consumer_group_heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, client: Client, now_ms: int
-    ) -> Transition[ConsumerGroupHeartbeatResponse]:
-        """Join, stay in or leave a consumer group."""
-        check_heartbeat(request, client.api_version, self._context.settings.assignors)
-        if request.member_epoch in (LEFT, LEFT_SEAT):
-            return self._consumers.leave(request, now_ms)
-        return self._consumers.heartbeat(request, client, now_ms)
+    # -- the classic protocol -----------------------------------------------------------------------
 
     def join_group(
         self, request: JoinGroupRequest, client: Client, token: Hashable, now_ms: int
@@ -160,60 +136,41 @@ class GroupCoordinator:
         if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
             return Transition(join_refused(InvalidSessionTimeout.code, request.member_id, version))
         group = self.state.groups.get(request.group_id)
-        if isinstance(group, ConsumerGroup) and group.members:
-            return self._classic_members.join(request, client, group, now_ms)
-        draft = Draft()
-        stored = group if isinstance(group, ClassicGroup) else None
-        reply = self._classic.join(draft, request, client, token, stored, now_ms)
-        if isinstance(group, ConsumerGroup) and draft.records:
-            draft.records[:0] = without_consumer_group(request.group_id, group)
-            self._consumers.forget(draft, request.group_id, (), group_too=True)
-        return draft.done(reply)
+        if group is None:
+            return self._classic.join(request, client, token, None, now_ms)
+        return self._kinds.of(group).join(request, client, token, group, now_ms)
 
     def sync_group(self, request: SyncGroupRequest, token: Hashable, now_ms: int) -> Transition[SyncGroupResponse]:
         """Ask for an assignment by the classic protocol; parked until the group's leader brings it."""
         group = self._named(request.group_id)
-        if isinstance(group, ConsumerGroup):
-            return self._classic_members.sync(request, group, now_ms)
         if group is None:
             raise UnknownMemberId(f"there is no group {request.group_id}")
-        live = self._classic.live(request.group_id, group)
-        draft = Draft()
-        return draft.done(self._classic.sync(draft, request, token, live, now_ms))
+        return self._kinds.of(group).sync(request, token, group, now_ms)
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> Transition[HeartbeatResponse]:
         """Stay a member by the classic protocol."""
         group = self._named(request.group_id)
-        if isinstance(group, ConsumerGroup):
-            return self._classic_members.heartbeat(request, group, now_ms)
         if group is None:
             raise UnknownMemberId(f"there is no group {request.group_id}")
-        return self._classic.heartbeat(request, self._classic.live(request.group_id, group), now_ms)
+        return self._kinds.of(group).heartbeat(request, group, now_ms)
 
     def leave_group(self, request: LeaveGroupRequest, client: Client, now_ms: int) -> Transition[LeaveGroupResponse]:
         """End memberships by the classic protocol."""
         group = self._named(request.group_id)
         members = request.members if client.api_version >= 3 else [MemberIdentity(member_id=request.member_id)]
-        draft = Draft()
         if group is None:
-            replies = [
-                MemberResponse(
-                    member_id=each.member_id,
-                    group_instance_id=each.group_instance_id,
-                    error_code=UnknownMemberId.code,
-                )
-                for each in members
-            ]
-        elif isinstance(group, ConsumerGroup):
-            draft = change = GroupChange(self._context, request.group_id, group, now_ms)
-            replies = self._classic_members.leave(change, members)
+            found = Transition(unknown_members(members))
         else:
-            replies = self._classic.leave(draft, members, self._classic.live(request.group_id, group), now_ms)
+            found = self._kinds.of(group).leave(request.group_id, members, group, now_ms)
+        rows = found.reply
+        assert not isinstance(rows, Parked)
         if client.api_version >= 3:
-            return draft.done(LeaveGroupResponse(error_code=0, members=replies))
-        return draft.done(LeaveGroupResponse(error_code=replies[0].error_code))
+            reply = LeaveGroupResponse(error_code=0, members=rows)
+        else:
+            reply = LeaveGroupResponse(error_code=rows[0].error_code)
+        return Transition(reply, found.records, found.effects)
 
-    def _named(self, group_id: str) -> Group | None:
+    def _named(self, group_id: str) -> Any | None:
         if not group_id:
             raise InvalidGroupId("a group id is missing")
         return self.state.groups.get(group_id)
@@ -240,13 +197,7 @@ class GroupCoordinator:
             if client.api_version >= 9:
                 raise GroupIdNotFound(f"there is no group {request.group_id}")
             raise IllegalGeneration(f"there is no group {request.group_id}")
-        if isinstance(group, ConsumerGroup):
-            return check_consumer_commit(group, request, client.api_version)
-        live = self._classic.peek(request.group_id, group)
-        check_classic_commit(live, request)
-        if live.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
-            self._classic.rebalance.hear(draft, live, live.members[request.member_id], now_ms)
-        return None
+        return self._kinds.of(group).check_commit(draft, request, client, group, now_ms)
 
     def commit_transactional_offsets(
         self, request: OffsetCommitRequest, now_ms: int
@@ -257,18 +208,16 @@ class GroupCoordinator:
         if group is None:
             if request.generation_id_or_member_epoch >= 0:
                 raise IllegalGeneration(f"there is no group {request.group_id}")
-        elif isinstance(group, ConsumerGroup):
-            check = check_consumer_transaction(group, request)
         else:
-            check_classic_transaction(self._classic.peek(request.group_id, group), request)
+            check = self._kinds.of(group).check_transactional_commit(request, group)
         reply, records = offsets.commit(request, self._context.settings, check, now_ms)
         return Transition(reply, tuple(records))
 
     def fetch_offsets(self, request: OffsetFetchRequestGroup, *, stable: bool) -> OffsetFetchResponseGroup:
         """How far a group has read; `stable` refuses partitions that an open transaction commits for."""
         group = self.state.groups.get(request.group_id)
-        if isinstance(group, ConsumerGroup):
-            check_consumer_fetch(group, request)
+        if group is not None:
+            self._kinds.of(group).check_fetch(request, group)
         return offsets.fetch(self.state.offsets, request, stable=stable)
 
     def delete_offsets(self, request: OffsetDeleteRequest) -> Transition[OffsetDeleteResponse]:
@@ -276,12 +225,7 @@ class GroupCoordinator:
         group = self._named(request.group_id)
         if group is None:
             raise GroupIdNotFound(f"there is no group {request.group_id}")
-        if isinstance(group, ConsumerGroup):
-            is_subscribed = offsets.consumer_ageing(group).is_subscribed
-        else:
-            live = self._classic.peek(request.group_id, group)
-            check_classic_delete(live)
-            is_subscribed = live.is_subscribed
+        is_subscribed = self._kinds.of(group).subscribed(request.group_id, group)
         reply, records = offsets.delete(self.state.offsets, request, is_subscribed)
         return Transition(reply, tuple(records))
 
@@ -289,37 +233,9 @@ class GroupCoordinator:
 
     def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[ListedGroup]:
         """The groups of this shard that are in some states and of some kinds."""
-        wanted_states, wanted_types = describing.filter_of(states), describing.filter_of(types)
-        found = (
-            describing.listed(id_, group if isinstance(group, ConsumerGroup) else self._classic.peek(id_, group))
-            for id_, group in self.state.groups.items()
-        )
-        return [group for group in found if describing.is_wanted(group, wanted_states, wanted_types)]
-
-    def describe_groups(self, group_ids: Iterable[str], api_version: int) -> list[DescribedGroup]:
-        """Classic groups with their members."""
-        found = []
-        for id_ in group_ids:
-            group = self.state.groups.get(id_)
-            if isinstance(group, ClassicGroup):
-                found.append(describing.described(self._classic.peek(id_, group)))
-            else:
-                why = f"Group {id_} not found." if group is None else f"Group {id_} is not a classic group."
-                found.append(describing.not_described(id_, api_version, why))
-        return found
-
-    def describe_consumer_groups(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
-        """Consumer groups with their members."""
-        found = []
-        for id_ in group_ids:
-            group = self.state.groups.get(id_)
-            if isinstance(group, ConsumerGroup):
-                default = self._context.settings.assignors[0]
-                found.append(describing.described_consumer(id_, group, self._context.topics, default))
-            else:
-                why = f"Group {id_} not found." if group is None else f"Group {id_} is not a consumer group."
-                found.append(describing.not_described_consumer(id_, why))
-        return found
+        wanted_states, wanted_types = filter_of(states), filter_of(types)
+        found = (self._kinds.of(group).listed(id_, group) for id_, group in self.state.groups.items())
+        return [group for group in found if is_wanted(group, wanted_states, wanted_types)]
 
     def delete_groups(self, group_ids: Sequence[str]) -> Transition[list[DeletableGroupResult]]:
         """Delete empty groups, with their offsets."""
@@ -331,26 +247,15 @@ class GroupCoordinator:
                 group = self.state.groups.get(id_)
                 if group is None:
                     raise GroupIdNotFound(f"there is no group {id_}")
-                if not self._is_empty(id_, group):
+                kind = self._kinds.of(group)
+                if not kind.is_empty(id_, group):
                     raise NonEmptyGroup(f"{id_} has members")
                 draft.records += offsets.forget_group(self.state.offsets, id_)
-                self._delete(draft, id_, group)
+                kind.delete(draft, id_, group)
             except KafkaError as error:
                 error_code = error.code
             results.append(DeletableGroupResult(group_id=id_, error_code=error_code))
         return draft.done(results)
-
-    def _is_empty(self, group_id: str, group: Group) -> bool:
-        if isinstance(group, ConsumerGroup):
-            return not group.members
-        return self._classic.peek(group_id, group).state is GroupState.EMPTY
-
-    def _delete(self, draft: Draft, group_id: str, group: Group) -> None:
-        if isinstance(group, ConsumerGroup):
-            self._consumers.delete(draft, group_id, group)
-        else:
-            self._classic.retire(draft, group_id)
-            draft.records.append(without_classic_group(group_id))
 
     def _expire(self, now_ms: int) -> Transition[None]:
         """Forget offsets that are too old, and empty groups without any; a part of the groups at a time."""
@@ -369,15 +274,10 @@ class GroupCoordinator:
         draft.effects += self._context.deadlines.put(_EXPIRE_KEY, next_ms)
         return Transition(None, Divisible(draft.records), tuple(draft.effects))
 
-    def _expire_group(self, draft: Draft, group_id: str, group: Group, retention_ms: int, now_ms: int) -> None:
-        if isinstance(group, ConsumerGroup):
-            ageing: offsets.Ageing | None = offsets.consumer_ageing(group)
-            may_go = not group.members
-        else:
-            live = self._classic.peek(group_id, group)
-            ageing = offsets.classic_ageing(live)
-            may_go = live.state is GroupState.EMPTY and not live.pending
+    def _expire_group(self, draft: Draft, group_id: str, group: Any, retention_ms: int, now_ms: int) -> None:
+        kind = self._kinds.of(group)
+        ageing = kind.ageing(group_id, group)
         records, none_left = offsets.expire(self.state.offsets, group_id, ageing, retention_ms, now_ms)
         draft.records += records
-        if none_left and may_go:
-            self._delete(draft, group_id, group)
+        if none_left and kind.may_expire(group_id, group):
+            kind.delete(draft, group_id, group)

@@ -1,10 +1,12 @@
-"""What `__consumer_offsets` remembers: a typed key with a typed value, or with none where something is forgotten."""
+"""The records of a coordinator's log: a typed key with a typed value, or with none where something is forgotten.
+
+Which records there are is for each topic to say, by its codec: the same type of key means something else in another
+topic.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
-from importlib import import_module
+from collections.abc import Iterable, Mapping
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
@@ -13,22 +15,11 @@ from kavka.protocol.compiler import Read, decoder, encode
 from kavka.protocol.primitives import Buffer
 from kavka.protocol.schema import declared
 
-RECORDS: Final[Mapping[int, tuple[str, str]]] = {
-    0: ("offsets", "LegacyOffsetCommit"),
-    1: ("offsets", "OffsetCommit"),
-    2: ("classic", "GroupMetadata"),
-    3: ("consumer", "ConsumerGroupMetadata"),
-    4: ("consumer", "ConsumerGroupPartitionMetadata"),
-    5: ("consumer", "ConsumerGroupMemberMetadata"),
-    6: ("consumer", "ConsumerGroupTargetAssignmentMetadata"),
-    7: ("consumer", "ConsumerGroupTargetAssignmentMember"),
-    8: ("consumer", "ConsumerGroupCurrentMemberAssignment"),
-    16: ("consumer", "ConsumerGroupRegularExpression"),
-}
-"""Package and name of each kind of record, by the type its key starts with; Key and Value follow the name."""
-
 _PREFIX: Final = Struct(">h")
 _KEY_VERSION: Final = 0
+
+RecordClasses = tuple[type[Any], type[Any]]
+"""The classes of the keys and of the values of one type of records."""
 
 
 class Record(NamedTuple):
@@ -46,43 +37,59 @@ class Unknown(NamedTuple):
     reason: str
 
 
-@cache
-def record_classes(kind: int) -> tuple[type[Any], type[Any]]:
-    """The classes of the keys and the values of a kind of records; raises KeyError."""
-    package, name = RECORDS[kind]
-    module = import_module(f"kavka.coordinator.{package}.records")
-    return getattr(module, f"{name}Key"), getattr(module, f"{name}Value")
+class RecordCodec:
+    """How the records of one topic lie in its log: the key after its type, the value after its version."""
 
+    def __init__(self, records: Iterable[RecordClasses]) -> None:
+        """Raises ValueError when two records have one type."""
+        self._classes: dict[int, RecordClasses] = {}
+        self._prefixes: dict[type[Any], bytes] = {}
+        self._readers: dict[tuple[int, int], tuple[Read, Read]] = {}
+        for classes in records:
+            kind = declared(classes[0]).key
+            if kind in self._classes:
+                raise ValueError(f"{classes[0].__name__} and {self._classes[kind][0].__name__} are both of type {kind}")
+            self._classes[kind] = classes
+            self._prefixes[classes[0]] = _PREFIX.pack(kind)
 
-def encode_record(record: Record) -> tuple[bytes, bytes | None]:
-    """Key and value as the log holds them: the key after its type, the value after its version."""
-    key = _PREFIX.pack(declared(type(record.key)).key) + encode(record.key, _KEY_VERSION)
-    if record.value is None:
-        return key, None
-    return key, _PREFIX.pack(record.version) + encode(record.value, record.version)
+    @property
+    def classes(self) -> Mapping[int, RecordClasses]:
+        """The classes of keys and values by the type that a key starts with."""
+        return self._classes
 
+    def encode(self, record: Record) -> tuple[bytes, bytes | None]:
+        """Key and value as the log holds them; raises KeyError for a record of another topic."""
+        key = self._prefixes[type(record.key)] + encode(record.key, _KEY_VERSION)
+        if record.value is None:
+            return key, None
+        return key, _PREFIX.pack(record.version) + encode(record.value, record.version)
 
-def decode_record(key: Buffer | None, value: Buffer | None) -> Record | Unknown:
-    """The record in a key and a value; never raises."""
-    if key is None or len(key) < _PREFIX.size:
-        return Unknown("a record without a key")
-    (kind,) = _PREFIX.unpack_from(key)
-    if kind not in RECORDS:
-        return Unknown(f"a record of unknown type {kind}")
-    if value is not None and len(value) < _PREFIX.size:
-        return Unknown(f"a record of type {kind} whose value has no version")
-    version = 0 if value is None else _PREFIX.unpack_from(value)[0]
-    try:
-        read_key, read_value = _readers(kind, version)
-        found = read_key(key, _PREFIX.size)[0]
-        if value is None:
-            return Record(found)
-        return Record(found, read_value(value, _PREFIX.size)[0], version)
-    except KafkaError as error:
-        return Unknown(f"a record of type {kind} that cannot be read: {error}")
+    def decode(self, key: Buffer | None, value: Buffer | None) -> Record | Unknown:
+        """The record in a key and a value; never raises."""
+        if key is None or len(key) < _PREFIX.size:
+            return Unknown("a record without a key")
+        (kind,) = _PREFIX.unpack_from(key)
+        if kind not in self._classes:
+            return Unknown(f"a record of unknown type {kind}")
+        if value is not None and len(value) < _PREFIX.size:
+            return Unknown(f"a record of type {kind} whose value has no version")
+        version = 0 if value is None else _PREFIX.unpack_from(value)[0]
+        try:
+            read_key, read_value = self._reading(kind, version)
+            found = read_key(key, _PREFIX.size)[0]
+            if value is None:
+                return Record(found)
+            return self.checked(Record(found, read_value(value, _PREFIX.size)[0], version))
+        except KafkaError as error:
+            return Unknown(f"a record of type {kind} that cannot be read: {error}")
 
+    def checked(self, record: Record) -> Record | Unknown:
+        """A record whose value a machine can take in; for topics whose schemas allow more than that."""
+        return record
 
-@cache
-def _readers(kind: int, version: int) -> tuple[Read, Read]:
-    key_class, value_class = record_classes(kind)
-    return decoder(key_class, _KEY_VERSION), decoder(value_class, version)
+    def _reading(self, kind: int, version: int) -> tuple[Read, Read]:
+        found = self._readers.get((kind, version))
+        if found is None:
+            key, value = self._classes[kind]
+            found = self._readers[kind, version] = decoder(key, _KEY_VERSION), decoder(value, version)
+        return found

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kavka.coordinator.classic.records import GroupMetadataKey
-from kavka.coordinator.classic.state import SIMPLE, ClassicGroup
-from kavka.coordinator.consumer.records import ConsumerGroupMetadataKey
-from kavka.coordinator.consumer.state import ConsumerGroup
+from kavka.coordinator.classic.state import SIMPLE
 from kavka.coordinator.offsets.records import LegacyOffsetCommitKey, OffsetCommitKey
 from kavka.coordinator.offsets.state import NO_PRODUCER, OffsetsState, PartitionId, read_offset
 from kavka.coordinator.record import Record
 
-Group = ClassicGroup | ConsumerGroup
+Groups = dict[str, Any]
+"""Groups of whatever kind, by id: `kind.Kinds` knows which is of which."""
+Replay = Callable[[Groups, Record], None]
+"""Takes in a record of a group."""
 
 _OFFSET_KEYS: Final = (OffsetCommitKey, LegacyOffsetCommitKey)
 
@@ -22,7 +23,9 @@ _OFFSET_KEYS: Final = (OffsetCommitKey, LegacyOffsetCommitKey)
 class ShardState:
     """The groups of a shard, of whatever kind, and their offsets."""
 
-    groups: dict[str, Group] = field(default_factory=dict)
+    replays: Mapping[type[Any], Replay] = field(compare=False, repr=False)
+    """Who takes in the records of groups, by the class of their keys."""
+    groups: Groups = field(default_factory=dict)
     offsets: OffsetsState = field(default_factory=OffsetsState)
 
     def replay(self, record: Record, offset: int, producer_id: int = NO_PRODUCER) -> None:
@@ -33,25 +36,8 @@ class ShardState:
         key, value, _ = record
         if isinstance(key, _OFFSET_KEYS):
             self._replay_offset(key, value, offset, producer_id)
-        elif isinstance(key, GroupMetadataKey):
-            if value is not None:
-                self.groups[key.group] = ClassicGroup(value)
-            elif isinstance(self.groups.get(key.group), ClassicGroup):
-                del self.groups[key.group]
         else:
-            self._replay_consumer(record)
-
-    def _replay_consumer(self, record: Record) -> None:
-        key, value, _ = record
-        group = self.groups.get(key.group_id)
-        if not isinstance(group, ConsumerGroup):
-            if value is None:
-                return
-            group = self.groups[key.group_id] = ConsumerGroup()
-        if value is None and isinstance(key, ConsumerGroupMetadataKey):
-            del self.groups[key.group_id]
-        else:
-            group.apply(key, value)
+            self.replays[type(key)](self.groups, record)
 
     def _replay_offset(
         self, key: OffsetCommitKey | LegacyOffsetCommitKey, value: Any, offset: int, producer_id: int

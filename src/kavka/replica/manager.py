@@ -14,6 +14,7 @@ from kavka.metadata.image.cluster import BrokerRegistration
 from kavka.metadata.image.configs import ConfigResource, ResourceType
 from kavka.metadata.image.metadata import EMPTY, MetadataImage
 from kavka.metadata.image.topics import TopicImage
+from kavka.metadata.live import LiveSettings
 from kavka.model.clock import Clock
 from kavka.model.errors import (
     KafkaError,
@@ -30,7 +31,7 @@ from kavka.model.settings import (
     REPLICATION_QUOTA_WINDOW_SIZE_SECONDS,
     Setting,
 )
-from kavka.model.settings.values import Values, topic_values, with_dynamic
+from kavka.model.settings.values import Values, topic_values
 from kavka.model.types import TopicPartition, Uuid
 from kavka.replica.dirs import LogDir, choose
 from kavka.replica.partition import Partition
@@ -75,14 +76,14 @@ class ReplicaManager:
         node_id: int,
         disk: Disk,
         dirs: list[LogDir],
-        values: Values,
+        settings: LiveSettings,
         clock: Clock,
         new_name: Callable[[], str],
     ) -> None:
         self.node_id = node_id
         self.disk = disk
         self.dirs = dirs
-        self.values = values
+        self._settings = settings
         self.image: MetadataImage = EMPTY
         self.deleted: deque[DeletedLog] = deque()
         self.leftovers: list[str] = []  # directories of earlier runs that only have to be removed
@@ -90,11 +91,11 @@ class ReplicaManager:
         self.proposed: dict[Partition, IsrChange] = {}
         self.on_proposal: Callable[[], None] = lambda: None
         self.monotonic_ms = clock.monotonic_ms
+        values = settings.values
         self.max_lag_ms = values[REPLICA_LAG_TIME_MAX_MS]
         self.leader_throttle = throttle(values, LEADER_REPLICATION_THROTTLED_RATE)
         selector = values[REPLICA_SELECTOR_CLASS]
         self.selects_replicas = selector is not None and selector.endswith(RACK_AWARE_SELECTOR)
-        self._static_values = values
         self._clock = clock
         self._new_name = new_name
         self._by_name: dict[str, HostedTopic] = {}
@@ -102,6 +103,11 @@ class ReplicaManager:
         self._dir_of: dict[TopicPartition, LogDir] = {}
         self._unusable: dict[TopicPartition, KafkaStorageError] = {}
         self._shared_rules: dict[tuple[tuple[str, str], ...], TopicRules] = {}
+
+    @property
+    def values(self) -> Values:
+        """The settings of this node that are in force."""
+        return self._settings.values
 
     # -- finding --------------------------------------------------------------------------
 
@@ -375,8 +381,6 @@ class ReplicaManager:
 
     def follow_node_config(self) -> None:
         """Take over the dynamic configuration of this node."""
-        configs = self.image.configs
-        self.values = with_dynamic(self._static_values, configs.of_broker(self.node_id), configs.of_all_brokers)
         self._shared_rules.clear()
         self.max_lag_ms = self.values[REPLICA_LAG_TIME_MAX_MS]
         self.leader_throttle.rate = self.values[LEADER_REPLICATION_THROTTLED_RATE]

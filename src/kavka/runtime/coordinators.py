@@ -66,6 +66,8 @@ class Coordinators(Generic[M]):
     ) -> None:
         self.topic = topic
         self.image: MetadataImage = EMPTY
+        self.passed_over = 0
+        """How many records could not be taken in while shards were loaded."""
         self._default_partitions = default_partitions
         self._replicas = replicas
         self._new_machine = new_machine
@@ -81,6 +83,11 @@ class Coordinators(Generic[M]):
         """The partition that a key belongs to."""
         topic = self.image.topics.by_name.get(self.topic)
         return partition_of(key, self._default_partitions if topic is None else len(topic.partitions))
+
+    def leader_in(self, image: MetadataImage, key: str) -> int:
+        """Who leads the partition of a key, as an image has it; -1 if nobody does."""
+        topic = image.topics.by_name.get(self.topic)
+        return -1 if topic is None else topic.partitions[partition_of(key, len(topic.partitions))].leader
 
     def of(self, key: str) -> Shard[M]:
         """The shard that a key belongs to; raises NotCoordinator if another node has it."""
@@ -195,6 +202,7 @@ class Coordinators(Generic[M]):
                 shard.state = State.FAILED
                 self._around.timers.set(RETRY_MS, lambda: self._restart(shard))
             return
+        self.passed_over += found.passed_over
         if shard.state is State.LOADING and shard.machine is machine:
             if found.records:
                 log.info("%s: %d records are loaded", name, found.records)

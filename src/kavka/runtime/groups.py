@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kavka.coordinator.requests import Client
 from kavka.model.errors import InvalidGroupId, KafkaError, NotCoordinator
@@ -16,13 +16,8 @@ from kavka.runtime.shard import Shard
 
 if TYPE_CHECKING:  # the machine and its messages are imported after the start, see `broker.coordination`
     from kavka.coordinator.groups import GroupCoordinator
-    from kavka.protocol.schemas.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
-    from kavka.protocol.schemas.consumer_group_heartbeat import (
-        ConsumerGroupHeartbeatRequest,
-        ConsumerGroupHeartbeatResponse,
-    )
+    from kavka.coordinator.kind import GroupKind
     from kavka.protocol.schemas.delete_groups import DeletableGroupResult
-    from kavka.protocol.schemas.describe_groups import DescribedGroup
     from kavka.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
     from kavka.protocol.schemas.join_group import JoinGroupRequest, JoinGroupResponse
     from kavka.protocol.schemas.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -33,8 +28,7 @@ if TYPE_CHECKING:  # the machine and its messages are imported after the start, 
     from kavka.protocol.schemas.sync_group import SyncGroupRequest, SyncGroupResponse
 
 T = TypeVar("T")
-
-SERVES_WITHIN_MS: Final = 1000
+K = TypeVar("K", bound="GroupKind[Any]")
 
 
 class Groups:
@@ -45,36 +39,54 @@ class Groups:
         self._patterns = patterns
         self._tokens = count(1)
 
-    async def serves(self, group_id: str) -> bool:
-        """Whether a group is coordinated here; waits a moment where that is about to begin."""
-        return await self._coordinators.serves(group_id, SERVES_WITHIN_MS)
-
     def _of(self, group_id: str) -> Shard[GroupCoordinator]:
         if not group_id:
             raise InvalidGroupId("a group id is missing")
         return self._coordinators.of(group_id)
 
-    # -- members ------------------------------------------------------------------------------------
+    # -- one kind of group ----------------------------------------------------------------------------
 
-    async def consumer_group_heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, client: Client
-    ) -> ConsumerGroupHeartbeatResponse:
-        """Join, stay in or leave a consumer group."""
-        if request.subscribed_topic_regex:
-            await self._patterns.prepare(request.subscribed_topic_regex)
-        shard = self._coordinators.of(request.group_id)
-        return await shard.submit(lambda machine, now_ms: machine.consumer_group_heartbeat(request, client, now_ms))
+    async def ask(
+        self, kind: type[K], group_id: str, decide: Callable[[K, int], Transition[T]], token: Hashable = None
+    ) -> T:
+        """Ask a kind of group in the shard of a group, at a time; a request that may be parked needs a token."""
+        shard = self._coordinators.of(group_id)
+        return await shard.submit(lambda machine, now_ms: decide(machine.kind(kind), now_ms), token)
+
+    async def ask_each(
+        self,
+        kind: type[K],
+        ids: Iterable[str],
+        look: Callable[[K, list[str]], list[T]],
+        failed: Callable[[str, KafkaError], T],
+        *,
+        named: bool = False,
+    ) -> list[T]:
+        """Look at groups of a kind in every shard that has some of them; with `named`, none without a name."""
+        return await self._each(
+            ids, lambda machine, some: Transition(look(machine.kind(kind), some)), failed, named=named
+        )
+
+    def new_token(self) -> Hashable:
+        """What a request is answered under that may be parked."""
+        return next(self._tokens)
+
+    async def prepare_pattern(self, pattern: str) -> None:
+        """Get ready to match a client's pattern; raises InvalidRegularExpression."""
+        await self._patterns.prepare(pattern)
+
+    # -- the classic protocol -------------------------------------------------------------------------
 
     async def join(self, request: JoinGroupRequest, client: Client) -> JoinGroupResponse:
         """Become a member by the classic protocol, and wait for the others."""
-        token = next(self._tokens)
+        token = self.new_token()
         return await self._of(request.group_id).submit(
             lambda machine, now_ms: machine.join_group(request, client, token, now_ms), token
         )
 
     async def sync(self, request: SyncGroupRequest) -> SyncGroupResponse:
         """Get an assignment by the classic protocol, and wait for the leader to bring it."""
-        token = next(self._tokens)
+        token = self.new_token()
         return await self._of(request.group_id).submit(
             lambda machine, now_ms: machine.sync_group(request, token, now_ms), token
         )
@@ -132,21 +144,6 @@ class Groups:
             except NotCoordinator:
                 continue
         return found
-
-    async def describe(
-        self, ids: Iterable[str], client: Client, failed: Callable[[str, KafkaError], DescribedGroup]
-    ) -> list[DescribedGroup]:
-        """Classic groups with their members."""
-        version = client.api_version
-        return await self._each(ids, lambda machine, some: Transition(machine.describe_groups(some, version)), failed)
-
-    async def describe_consumer_groups(
-        self, ids: Iterable[str], failed: Callable[[str, KafkaError], DescribedConsumerGroup]
-    ) -> list[DescribedConsumerGroup]:
-        """Consumer groups with their members."""
-        return await self._each(
-            ids, lambda machine, some: Transition(machine.describe_consumer_groups(some)), failed, named=True
-        )
 
     async def delete(
         self, ids: Iterable[str], failed: Callable[[str, KafkaError], DeletableGroupResult]

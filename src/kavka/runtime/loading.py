@@ -97,9 +97,14 @@ class Loader:
         record = self._codec.decode(key, value)
         if isinstance(record, Unknown):
             self._pass_over(f"{record.reason} at offset {offset}")
-        else:
+            return
+        try:
             self._machine.replay(record, offset, producer_id)
-            self._found.records += 1
+        except Exception as error:
+            # A record that was read and makes no sense is one record's fault: the others beside it count.
+            self._pass_over(f"the record at offset {offset} cannot be taken in: {error!r}")
+            return
+        self._found.records += 1
 
     def _end_transaction(self, record: Record, batch: BatchInfo) -> None:
         try:

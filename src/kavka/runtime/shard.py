@@ -114,13 +114,14 @@ class Machine(Protocol):
         """The settings of the node have changed."""
 
 
-class RecordCodec(NamedTuple):
-    """How a machine's records lie in the log."""
+class RecordCodec(Protocol):
+    """How the records of a topic lie in its log."""
 
-    encode: Callable[[Any], tuple[bytes, bytes | None]]
-    """Key and value of a record."""
-    decode: Callable[[bytes | None, bytes | None], Any | Unknown]
-    """The record of a key and a value; never raises."""
+    def encode(self, record: Any, /) -> tuple[bytes, bytes | None]:
+        """Key and value of a record."""
+
+    def decode(self, key: bytes | None, value: bytes | None, /) -> Any | Unknown:
+        """The record of a key and a value; never raises."""
 
 
 class Surroundings(NamedTuple):

@@ -15,7 +15,6 @@ if TYPE_CHECKING:  # the machine is imported after the start, see `broker.transa
     from kavka.coordinator.txn.requests import Init, Initialized, ProducerIdAndEpoch
     from kavka.coordinator.txn.state import Transaction
 
-SERVES_WITHIN_MS: Final = 1000
 SPARES: Final = 2
 """How many producer ids are at hand for decisions that cannot wait for one."""
 
@@ -46,16 +45,9 @@ class Transactions:
         self._coordinators = coordinators
         self._ids = ids
 
-    async def serves(self, transactional_id: str) -> bool:
-        """Whether an id is coordinated here; waits a moment where that is about to begin."""
-        return await self._coordinators.serves(transactional_id, SERVES_WITHIN_MS)
-
     def coordinator_of(self, transactional_id: str) -> int:
         """The node that coordinates an id; -1 if none does."""
-        topic = self._coordinators.image.topics.by_name.get(self._coordinators.topic)
-        if topic is None:
-            return -1
-        return topic.partitions[self._coordinators.partition_of(transactional_id)].leader
+        return self._coordinators.leader_in(self._coordinators.image, transactional_id)
 
     async def init_producer_id(self, request: Init) -> Initialized:
         """Give a producer its id, and fence those before it."""

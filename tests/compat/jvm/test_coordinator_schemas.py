@@ -9,8 +9,10 @@ import pytest
 from jvm.descriptors import differences, kafka_form, our_form, read_descriptors
 
 from kavka.coordinator.classic import embedded
-from kavka.coordinator.record import RECORDS, record_classes
+from kavka.coordinator.kinds import codec_of
 from kavka.coordinator.txn.records import TransactionLogKey, TransactionLogValue
+
+RECORDS = codec_of().classes
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +28,7 @@ def descriptors() -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("kind", RECORDS)
 def test_every_record_is_as_kafka_describes_it(kind: int, descriptors: dict[str, dict[str, Any]]) -> None:
     found = []
-    for cls in record_classes(kind):
+    for cls in RECORDS[kind]:
         found += differences(our_form(cls), kafka_form(descriptors[cls.__name__]), cls.__name__)
     assert not found, "\n".join(found)
 

@@ -12,8 +12,10 @@ from kavka.coordinator.classic.embedded import (
     read_assignment,
     write_assignment,
 )
+from kavka.coordinator.classic.kind import ClassicKind
+from kavka.coordinator.consumer.kind import ConsumerKind
 from kavka.coordinator.groups import GroupCoordinator
-from kavka.coordinator.record import decode_record, encode_record
+from kavka.coordinator.kinds import KINDS, codec_of
 from kavka.coordinator.requests import Client
 from kavka.metadata.delta import apply
 from kavka.metadata.image import EMPTY
@@ -107,7 +109,9 @@ def _partition(id_, index):
 class Shard:
     """A machine and a list for its log."""
 
-    def __init__(self, topics=None, **settings):
+    def __init__(self, topics=None, *, kinds=KINDS, **settings):
+        self.kinds = kinds
+        self.codec = codec_of(kinds)
         self.settings = {name.replace("_", "."): str(value) for name, value in settings.items()}
         self.topics = Topics()
         for name, partitions in (topics or {}).items():
@@ -131,13 +135,13 @@ class Shard:
     def loaded(self):
         """Another machine with this log in it."""
         machine = GroupCoordinator(
-            broker_values(self.settings), self.topics.image, new_id=self.new_id, match=self.match
+            broker_values(self.settings), self.topics.image, new_id=self.new_id, match=self.match, kinds=self.kinds
         )
         for offset, (key, value, producer_id) in enumerate(self.log):
             if key is None:
                 machine.replay_end_transaction(producer_id, committed=value)
             else:
-                machine.replay(decode_record(key, value), offset, producer_id)
+                machine.replay(self.codec.decode(key, value), offset, producer_id)
         return machine
 
     def new_id(self):
@@ -173,7 +177,7 @@ class Shard:
         return transition.reply
 
     def append(self, record, producer_id=-1):
-        self.log.append((*encode_record(record), producer_id))
+        self.log.append((*self.codec.encode(record), producer_id))
         self.machine.replay(record, len(self.log) - 1, producer_id)
 
     def end_transaction(self, producer_id, *, committed):
@@ -209,7 +213,7 @@ class Shard:
         """Names of the records' keys, `-` before those that were forgotten."""
         found = []
         for key, value, _ in self.log[start:]:
-            name = type(decode_record(key, value).key).__name__.removesuffix("Key")
+            name = type(self.codec.decode(key, value).key).__name__.removesuffix("Key")
             found.append(name if value is not None else f"-{name}")
         return found
 
@@ -253,7 +257,8 @@ class Shard:
             topic_partitions=None if owned is None else self.owned(owned),
             **values,
         )
-        return self.take(self.machine.consumer_group_heartbeat(request, client(version, app, host), self.now_ms))
+        kind = self.machine.kind(ConsumerKind)
+        return self.take(kind.consumer_group_heartbeat(request, client(version, app, host), self.now_ms))
 
     def owned(self, owned):
         return [
@@ -395,6 +400,12 @@ class Shard:
 
     def delete_groups(self, *groups):
         return [each.error_code for each in self.take(self.machine.delete_groups(groups))]
+
+    def describe_classic(self, groups, version=6):
+        return self.machine.kind(ClassicKind).describe(groups, version)
+
+    def describe_consumer(self, groups):
+        return self.machine.kind(ConsumerKind).describe(groups)
 
     def listed(self, states=(), types=()):
         found = self.machine.list_groups(states, types)

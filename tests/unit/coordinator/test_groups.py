@@ -47,7 +47,7 @@ def test_groups_are_listed_by_state_and_kind(shard, states, types, expected):
 
 
 def test_a_stable_classic_group_is_shown_with_what_its_members_said(shard):
-    (group,) = shard.machine.describe_groups(["classic"], 6)
+    (group,) = shard.describe_classic(["classic"], 6)
     assert (group.error_code, group.group_state, group.protocol_type) == (0, "Stable", "consumer")
     assert group.protocol_data == "range"
     (member,) = group.members
@@ -56,23 +56,23 @@ def test_a_stable_classic_group_is_shown_with_what_its_members_said(shard):
 
 
 def test_a_classic_group_that_gathers_is_shown_without_a_protocol(shard):
-    member = shard.machine.describe_groups(["classic"], 6)[0].members[0].member_id
+    member = shard.describe_classic(["classic"], 6)[0].members[0].member_id
     shard.join(group="classic")  # somebody else will come
     shard.join(member, group="classic")
-    (group,) = shard.machine.describe_groups(["classic"], 6)
+    (group,) = shard.describe_classic(["classic"], 6)
     assert (group.group_state, group.protocol_data) == ("PreparingRebalance", "")
     assert group.members[0].member_metadata == b""
 
 
 def test_an_empty_group_is_shown_without_members(shard):
-    (group,) = shard.machine.describe_groups(["simple"], 6)
+    (group,) = shard.describe_classic(["simple"], 6)
     assert (group.group_state, group.protocol_type, group.members) == ("Empty", "", [])
 
 
 @pytest.mark.parametrize("name", ["nowhere", "consumer"])
 @pytest.mark.parametrize(("version", "code"), [(5, 0), (6, 69)])
 def test_what_is_no_classic_group_is_dead(shard, name, version, code):
-    (group,) = shard.machine.describe_groups([name], version)
+    (group,) = shard.describe_classic([name], version)
     assert (group.error_code, group.group_state) == (code, "Dead")
     assert (group.error_message is None) == (code == 0)
 
@@ -80,7 +80,7 @@ def test_what_is_no_classic_group_is_dead(shard, name, version, code):
 def test_a_consumer_group_is_shown_with_what_members_have_and_shall_have(shard):
     shard.beat("m2", group="consumer", rack_id="r", instance_id="i")
     shard.beat("m1", 2, group="consumer")
-    (group,) = shard.machine.describe_consumer_groups(["consumer"])
+    (group,) = shard.describe_consumer(["consumer"])
     assert (group.error_code, group.group_state, group.assignor_name) == (0, "Reconciling", "uniform")
     assert (group.group_epoch, group.assignment_epoch) == (3, 3)
     first, second = group.members
@@ -93,7 +93,7 @@ def test_a_consumer_group_is_shown_with_what_members_have_and_shall_have(shard):
 
 @pytest.mark.parametrize("name", ["nowhere", "classic"])
 def test_what_is_no_consumer_group_is_not_found(shard, name):
-    (group,) = shard.machine.describe_consumer_groups([name])
+    (group,) = shard.describe_consumer([name])
     assert (group.error_code, group.group_id) == (69, name)
     assert group.error_message
 

@@ -18,10 +18,12 @@ from kavka.coordinator.consumer.records import (
     ConsumerGroupMetadataValue,
     TopicPartitions,
 )
+from kavka.coordinator.kinds import codec_of
 from kavka.coordinator.offsets.records import OffsetCommitKey, OffsetCommitValue
-from kavka.coordinator.record import RECORDS, Record, Unknown, decode_record, encode_record, record_classes
+from kavka.coordinator.record import Record, Unknown
 from kavka.model.types import Uuid
 
+CODEC = codec_of()
 TOPIC = Uuid(b"\x07" * 16)
 OFFSET = Record(
     OffsetCommitKey(group="g", topic="t", partition=3),
@@ -95,11 +97,11 @@ def member(classic: ClassicMemberMetadata | None) -> Record:
     ids=lambda record: type(record.key).__name__,
 )
 def test_what_is_written_is_what_is_read(record):
-    assert decode_record(*encode_record(record)) == record
+    assert CODEC.decode(*CODEC.encode(record)) == record
 
 
 def test_a_key_starts_with_its_type_and_a_value_with_its_version():
-    key, value = encode_record(OFFSET)
+    key, value = CODEC.encode(OFFSET)
     assert key == b"\0\1" + b"\0\1g" + b"\0\1t" + b"\0\0\0\3"
     assert value is not None
     assert value[:2] == b"\0\4"
@@ -107,12 +109,12 @@ def test_a_key_starts_with_its_type_and_a_value_with_its_version():
 
 
 def test_a_forgotten_thing_has_no_value():
-    assert encode_record(Record(OFFSET.key))[1] is None
+    assert CODEC.encode(Record(OFFSET.key))[1] is None
 
 
 def test_a_member_of_the_consumer_protocol_says_that_it_is_no_classic_one():
     # Kafka takes the field for an empty struct, thus the member for a classic one, when the null is left out
-    _, value = encode_record(member(None))
+    _, value = CODEC.encode(member(None))
     assert value is not None
     assert value.endswith(b"\1\0\1\0")
 
@@ -133,17 +135,16 @@ def test_a_member_of_the_consumer_protocol_says_that_it_is_no_classic_one():
     ],
 )
 def test_what_is_no_known_record_is_told_apart(key, value, reason):
-    found = decode_record(key, value)
+    found = CODEC.decode(key, value)
     assert isinstance(found, Unknown)
     assert reason in found.reason
 
 
 def test_every_kind_of_record_has_its_classes():
-    for kind in RECORDS:
-        key, value = record_classes(kind)
+    for kind, (key, value) in CODEC.classes.items():
         assert (key.__api__.key, value.__api__.key) == (kind, kind)
 
 
-@given(st.sampled_from(sorted(RECORDS)), st.binary(max_size=60), st.binary(max_size=60) | st.none())
+@given(st.sampled_from(sorted(CODEC.classes)), st.binary(max_size=60), st.binary(max_size=60) | st.none())
 def test_no_bytes_make_reading_fail(kind, key, value):
-    assert isinstance(decode_record(kind.to_bytes(2) + key, value), Record | Unknown)
+    assert isinstance(CODEC.decode(kind.to_bytes(2) + key, value), Record | Unknown)

@@ -88,8 +88,8 @@ def look_at_everything(shard):
     """What only reads must not fail, whatever the groups are like."""
     groups = list(shard.state.groups)
     assert set(shard.listed()) == set(groups)
-    shard.machine.describe_groups(groups, 6)
-    shard.machine.describe_consumer_groups(groups)
+    shard.describe_classic(groups, 6)
+    shard.describe_consumer(groups)
     for group in groups:
         shard.fetch_all(group, stable=True)
 

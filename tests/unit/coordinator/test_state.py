@@ -22,9 +22,9 @@ from kavka.coordinator.consumer.records import (
     TopicPartitions,
 )
 from kavka.coordinator.consumer.state import ConsumerGroup, MemberState
+from kavka.coordinator.kinds import KINDS, state_of
 from kavka.coordinator.offsets.records import LegacyOffsetCommitKey, LegacyOffsetCommitValue
 from kavka.coordinator.record import Record
-from kavka.coordinator.state import ShardState
 from kavka.model.types import Uuid
 
 A = Uuid(b"a" * 16)
@@ -32,7 +32,7 @@ A = Uuid(b"a" * 16)
 
 @pytest.fixture
 def state():
-    return ShardState()
+    return state_of(KINDS)
 
 
 def replay(state, key, value=None):

@@ -16,7 +16,7 @@ from kavka.model.transition import Transition
 from kavka.model.types import TopicPartition
 from kavka.records.batch import records, scan
 from kavka.replica.fetching import Watcher
-from kavka.runtime.shard import Done, Port, RecordCodec, Shard, Surroundings
+from kavka.runtime.shard import Done, Port, Shard, Surroundings
 from kavka.runtime.timers import Timers
 
 
@@ -110,12 +110,18 @@ class Script:
         return [word for _, word in self.seen]
 
 
-def decode(key: bytes | None, value: bytes | None) -> str | Unknown:
-    """A word, if it is one."""
-    return Unknown("no word") if key != b"word" else (value or b"").decode()
+class Words:
+    """A log of words."""
+
+    def encode(self, word: str, /) -> tuple[bytes, bytes | None]:
+        return b"word", word.encode()
+
+    def decode(self, key: bytes | None, value: bytes | None, /) -> str | Unknown:
+        """A word, if it is one."""
+        return Unknown("no word") if key != b"word" else (value or b"").decode()
 
 
-CODEC = RecordCodec(lambda word: (b"word", word.encode()), decode)
+CODEC = Words()
 
 
 class Forcing:

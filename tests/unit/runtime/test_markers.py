@@ -8,9 +8,8 @@ from itertools import count
 import pytest
 from played import Forcing, PlayedPartition, turns
 
-from kavka.coordinator.record import encode_record
+from kavka.coordinator.txn.codec import CODEC
 from kavka.coordinator.txn.machine import TransactionCoordinator
-from kavka.coordinator.txn.records import decode_transaction
 from kavka.coordinator.txn.requests import Init, ProducerIdAndEpoch
 from kavka.metadata.delta import apply
 from kavka.metadata.image import EMPTY
@@ -37,7 +36,7 @@ from kavka.records.batch import records, scan
 from kavka.records.control import parse_txn_marker
 from kavka.runtime.coordinators import Coordinators
 from kavka.runtime.markers import Marker, Markers, MarkerWriter
-from kavka.runtime.shard import RecordCodec, Surroundings
+from kavka.runtime.shard import Surroundings
 from kavka.runtime.timers import Timers
 from kavka.runtime.transactions import SpareIds, Transactions
 
@@ -114,7 +113,7 @@ class World:
             1,
             self.replicas,
             lambda image: TransactionCoordinator(values, image, new_producer_id=spare.take),
-            RecordCodec(encode_record, decode_transaction),
+            CODEC,
             around,
         )
         self.transactions = Transactions(self.shards, spare)
@@ -125,7 +124,7 @@ class World:
     async def __aenter__(self):
         self._tasks = [asyncio.create_task(self.shards.run()), asyncio.create_task(self.markers.run())]
         self.shards.start(self.replicas.image)
-        assert await self.transactions.serves("t")
+        assert await self.shards.serves("t", 1000)
         return self
 
     async def __aexit__(self, *_):

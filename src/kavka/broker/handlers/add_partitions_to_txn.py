@@ -16,6 +16,7 @@ from kavka.broker.handlers.marks import handler
 from kavka.coordinator.txn.requests import ProducerIdAndEpoch
 from kavka.metadata.image import MetadataImage
 from kavka.metadata.names import is_internal
+from kavka.metadata.view import MetadataView
 from kavka.model.errors import (
     InvalidProducerEpoch,
     KafkaError,
@@ -33,7 +34,6 @@ from kavka.protocol.schemas.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from kavka.quorum.controller_loop import ControllerLoop
 from kavka.runtime.transactions import Transactions
 
 BROKERS_SINCE = 4
@@ -42,7 +42,7 @@ KNOWS_FENCED_SINCE = 2
 
 @handler(AddPartitionsToTxnRequest)
 async def add_partitions_to_txn(
-    request: AddPartitionsToTxnRequest, ctx: Context, transactions: Transactions, controller: ControllerLoop
+    request: AddPartitionsToTxnRequest, ctx: Context, transactions: Transactions, view: MetadataView
 ) -> AddPartitionsToTxnResponse:
     """Make partitions part of transactions, or look whether they are."""
     if ctx.api_version < BROKERS_SINCE:
@@ -52,14 +52,14 @@ async def add_partitions_to_txn(
             producer_epoch=request.v3_and_below_producer_epoch,
             topics=request.v3_and_below_topics,
         )
-        rows = await answer(asked, ctx.api_version, transactions, controller.image)
+        rows = await answer(asked, ctx.api_version, transactions, view.image)
         return AddPartitionsToTxnResponse(throttle_time_ms=0, results_by_topic_v3_and_below=rows)
     return AddPartitionsToTxnResponse(
         throttle_time_ms=0,
         results_by_transaction=[
             AddPartitionsToTxnResult(
                 transactional_id=one.transactional_id,
-                topic_results=await answer(one, ctx.api_version, transactions, controller.image),
+                topic_results=await answer(one, ctx.api_version, transactions, view.image),
             )
             for one in request.transactions
         ],

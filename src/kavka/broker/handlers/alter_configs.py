@@ -12,7 +12,7 @@ from kavka.broker.context import BROKER, Context
 from kavka.broker.forwarding import Forwarding
 from kavka.broker.handlers.marks import handler
 from kavka.metadata.image import ConfigResource
-from kavka.model.settings import Values
+from kavka.metadata.live import LiveSettings
 from kavka.protocol.schemas.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
@@ -26,12 +26,12 @@ async def alter_configs(
     request: AlterConfigsRequest,
     ctx: Context,
     controller: ControllerLoop,
-    values: Values,
+    settings: LiveSettings,
     forwarding: Forwarding,
 ) -> AlterConfigsResponse:
     """Replace the configuration of resources."""
     asked = controller.node_id if ctx.kind == BROKER else None
-    checks = ConfigChecks(asked, values, controller.image.configs)
+    checks = ConfigChecks(asked, settings.static, controller.image.configs)
     outcomes = await change_configs(
         request,
         ctx,

@@ -13,6 +13,8 @@ from kavka.broker.context import BROKER, Context, Kind
 from kavka.broker.handlers import HANDLERS, HOT, IMPLEMENTED_FEATURES, latest_version, modules
 from kavka.broker.handlers.marks import handler
 from kavka.metadata.features import KRAFT_VERSION, SUPPORTED, advertised
+from kavka.metadata.live import LiveSettings
+from kavka.metadata.view import MetadataView
 from kavka.model.errors import InvalidRequest
 from kavka.model.settings import Values
 from kavka.protocol.registry import API, ApiKey
@@ -23,7 +25,6 @@ from kavka.protocol.schemas.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from kavka.quorum.controller_loop import ControllerLoop
 
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.\-]*[a-zA-Z0-9])?")
 
@@ -45,17 +46,17 @@ def served(kind: Kind = BROKER, values: Values | None = None) -> list[ApiVersion
 
 @handler(ApiVersionsRequest)
 async def api_versions(
-    request: ApiVersionsRequest, ctx: Context, controller: ControllerLoop, values: Values
+    request: ApiVersionsRequest, ctx: Context, view: MetadataView, settings: LiveSettings
 ) -> ApiVersionsResponse:
     """Say what this node can do."""
     names = (request.client_software_name, request.client_software_version)
     if ctx.api_version >= 3 and not all(SOFTWARE.fullmatch(name) for name in names):
         return ApiVersionsResponse(error_code=InvalidRequest.code, api_keys=[])
-    image = controller.image
-    finalized = advertised({**image.features.levels, KRAFT_VERSION: controller.kraft_version}, IMPLEMENTED_FEATURES)
+    image = view.image
+    finalized = advertised({**image.features.levels, KRAFT_VERSION: view.kraft_version}, IMPLEMENTED_FEATURES)
     return ApiVersionsResponse(
         error_code=0,
-        api_keys=served(ctx.kind, values),
+        api_keys=served(ctx.kind, settings.values),
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
             for name, (low, high) in SUPPORTED.items()

@@ -10,26 +10,27 @@ from kavka.broker.context import Context
 from kavka.broker.coordination import require_consumer_groups
 from kavka.broker.handlers.marks import handler
 from kavka.broker.topology import GROUP_OPERATIONS
+from kavka.coordinator.consumer.kind import ConsumerKind
+from kavka.metadata.live import LiveSettings
+from kavka.metadata.view import MetadataView
 from kavka.model.errors import KafkaError
-from kavka.model.settings import Values
 from kavka.protocol.schema import replace
 from kavka.protocol.schemas.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     DescribedGroup,
 )
-from kavka.quorum.controller_loop import ControllerLoop
 from kavka.runtime.groups import Groups
 
 
 @handler(ConsumerGroupDescribeRequest)
 async def consumer_group_describe(
-    request: ConsumerGroupDescribeRequest, ctx: Context, groups: Groups, controller: ControllerLoop, values: Values
+    request: ConsumerGroupDescribeRequest, ctx: Context, groups: Groups, view: MetadataView, settings: LiveSettings
 ) -> ConsumerGroupDescribeResponse:
     """Describe consumer groups."""
     try:
-        require_consumer_groups(controller.image, values)
-        found = await groups.describe_consumer_groups(request.group_ids, failed)
+        require_consumer_groups(view.image, settings)
+        found = await groups.ask_each(ConsumerKind, request.group_ids, ConsumerKind.describe, failed, named=True)
     except KafkaError as error:
         found = [failed(id_, error) for id_ in request.group_ids]
     if request.include_authorized_operations:

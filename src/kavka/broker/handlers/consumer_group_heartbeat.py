@@ -10,19 +10,27 @@ from __future__ import annotations
 from kavka.broker.context import Context
 from kavka.broker.coordination import client_of, require_consumer_groups
 from kavka.broker.handlers.marks import handler
-from kavka.model.settings import Values
+from kavka.coordinator.consumer.kind import ConsumerKind
+from kavka.metadata.live import LiveSettings
+from kavka.metadata.view import MetadataView
 from kavka.protocol.schemas.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from kavka.quorum.controller_loop import ControllerLoop
 from kavka.runtime.groups import Groups
 
 
 @handler(ConsumerGroupHeartbeatRequest)
 async def consumer_group_heartbeat(
-    request: ConsumerGroupHeartbeatRequest, ctx: Context, groups: Groups, controller: ControllerLoop, values: Values
+    request: ConsumerGroupHeartbeatRequest, ctx: Context, groups: Groups, view: MetadataView, settings: LiveSettings
 ) -> ConsumerGroupHeartbeatResponse:
     """Join, stay in or leave a consumer group."""
-    require_consumer_groups(controller.image, values)
-    return await groups.consumer_group_heartbeat(request, client_of(ctx))
+    require_consumer_groups(view.image, settings)
+    if request.subscribed_topic_regex:
+        await groups.prepare_pattern(request.subscribed_topic_regex)
+    client = client_of(ctx)
+    return await groups.ask(
+        ConsumerKind,
+        request.group_id,
+        lambda kind, now_ms: kind.consumer_group_heartbeat(request, client, now_ms),
+    )

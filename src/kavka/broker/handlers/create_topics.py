@@ -14,9 +14,10 @@ from collections.abc import Mapping
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import handler
 from kavka.controller.topics import CreatedTopic, NewTopic
+from kavka.metadata.live import LiveSettings
 from kavka.metadata.names import CLUSTER_METADATA
 from kavka.model.errors import InvalidRequest, KafkaError
-from kavka.model.settings import Values, with_dynamic
+from kavka.model.settings import Values
 from kavka.model.settings.describe import describe_topic
 from kavka.protocol.schemas.create_topics import (
     CreatableTopic,
@@ -30,7 +31,7 @@ from kavka.quorum.controller_loop import ControllerLoop
 
 @handler(CreateTopicsRequest)
 async def create_topics(
-    request: CreateTopicsRequest, ctx: Context, controller: ControllerLoop, values: Values
+    request: CreateTopicsRequest, ctx: Context, controller: ControllerLoop, settings: LiveSettings
 ) -> CreateTopicsResponse:
     """Create topics."""
     times = Counter(topic.name for topic in request.topics)
@@ -50,8 +51,7 @@ async def create_topics(
             outcomes.update(decided)
         except KafkaError as error:
             outcomes |= {topic.name: error for topic in chosen}
-    configs = controller.image.configs
-    broker = with_dynamic(values, configs.of_broker(controller.node_id), configs.of_all_brokers)
+    broker = settings.values
     plain = config_rows({}, broker)  # most topics set nothing of their own, and all of those look alike
     rows = []
     for name, topic in wanted.items():

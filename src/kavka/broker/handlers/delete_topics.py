@@ -12,6 +12,7 @@ from collections import Counter
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import handler
 from kavka.metadata.image import TopicsImage
+from kavka.metadata.live import LiveSettings
 from kavka.model.errors import (
     InvalidRequest,
     KafkaError,
@@ -19,7 +20,7 @@ from kavka.model.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from kavka.model.settings import DELETE_TOPIC_ENABLE, Values
+from kavka.model.settings import DELETE_TOPIC_ENABLE
 from kavka.model.types import Uuid
 from kavka.protocol.schemas.delete_topics import (
     DeletableTopicResult,
@@ -32,12 +33,12 @@ from kavka.quorum.controller_loop import ControllerLoop
 
 @handler(DeleteTopicsRequest)
 async def delete_topics(
-    request: DeleteTopicsRequest, ctx: Context, controller: ControllerLoop, values: Values
+    request: DeleteTopicsRequest, ctx: Context, controller: ControllerLoop, settings: LiveSettings
 ) -> DeleteTopicsResponse:
     """Delete topics."""
     named = [DeleteTopicState(name=name, topic_id=Uuid.ZERO) for name in request.topic_names]
     asked = [*named, *request.topics]
-    if not values[DELETE_TOPIC_ENABLE]:
+    if not settings[DELETE_TOPIC_ENABLE]:
         refused = TopicDeletionDisabled() if ctx.api_version >= 3 else InvalidRequest("topics are not deleted here")
         return DeleteTopicsResponse(throttle_time_ms=0, responses=[result(one, refused) for one in asked])
     rows, chosen = sorted_out(asked, controller.image.topics)

@@ -10,9 +10,11 @@ from __future__ import annotations
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import handler
 from kavka.metadata.image import ConfigResource, MetadataImage, ResourceType
+from kavka.metadata.live import LiveSettings
 from kavka.metadata.names import validate_topic_name
+from kavka.metadata.view import MetadataView
 from kavka.model.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
-from kavka.model.settings import Values, with_dynamic
+from kavka.model.settings import Values
 from kavka.model.settings.describe import (
     Entry,
     describe_broker,
@@ -29,16 +31,15 @@ from kavka.protocol.schemas.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from kavka.quorum.controller_loop import ControllerLoop
 
 
 @handler(DescribeConfigsRequest)
 async def describe_configs(
-    request: DescribeConfigsRequest, ctx: Context, controller: ControllerLoop, values: Values
+    request: DescribeConfigsRequest, ctx: Context, view: MetadataView, settings: LiveSettings
 ) -> DescribeConfigsResponse:
     """Show the configuration of resources."""
-    image, node_id = controller.image, controller.node_id
-    broker = with_dynamic(values, image.configs.of_broker(node_id), image.configs.of_all_brokers)
+    image, node_id = view.image, view.node_id
+    broker = settings.values
     results = []
     for resource in request.resources:
         code, message, found = 0, "", []  # Kafka's message for success is empty, not null

@@ -8,9 +8,9 @@ Errors:     one per group: 14, 16.
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.coordination import client_of
 from kavka.broker.handlers.marks import handler
 from kavka.broker.topology import GROUP_OPERATIONS
+from kavka.coordinator.classic.kind import ClassicKind
 from kavka.model.errors import KafkaError
 from kavka.protocol.schema import replace
 from kavka.protocol.schemas.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
@@ -20,7 +20,8 @@ from kavka.runtime.groups import Groups
 @handler(DescribeGroupsRequest)
 async def describe_groups(request: DescribeGroupsRequest, ctx: Context, groups: Groups) -> DescribeGroupsResponse:
     """Describe classic groups."""
-    found = await groups.describe(request.groups, client_of(ctx), failed)
+    version = ctx.api_version
+    found = await groups.ask_each(ClassicKind, request.groups, lambda kind, some: kind.describe(some, version), failed)
     if request.include_authorized_operations:
         found = [replace(one, authorized_operations=GROUP_OPERATIONS) if not one.error_code else one for one in found]
     return DescribeGroupsResponse(groups=found)

@@ -11,9 +11,11 @@ from kavka.broker.context import Context
 from kavka.broker.handlers.marks import handler
 from kavka.broker.topology import NOT_ASKED, TOPIC_OPERATIONS, has_listener, missing_code, offline_replicas
 from kavka.metadata.image import MetadataImage, TopicImage
+from kavka.metadata.live import LiveSettings
 from kavka.metadata.names import is_internal
+from kavka.metadata.view import MetadataView
 from kavka.model.errors import InvalidRequest
-from kavka.model.settings import MAX_REQUEST_PARTITION_SIZE_LIMIT, Values
+from kavka.model.settings import MAX_REQUEST_PARTITION_SIZE_LIMIT
 from kavka.model.types import Uuid
 from kavka.protocol.schemas.describe_topic_partitions import (
     Cursor,
@@ -22,22 +24,21 @@ from kavka.protocol.schemas.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from kavka.quorum.controller_loop import ControllerLoop
 
 
 @handler(DescribeTopicPartitionsRequest)
 async def describe_topic_partitions(
-    request: DescribeTopicPartitionsRequest, ctx: Context, controller: ControllerLoop, values: Values
+    request: DescribeTopicPartitionsRequest, ctx: Context, view: MetadataView, settings: LiveSettings
 ) -> DescribeTopicPartitionsResponse:
     """Show a page of topics with their partitions."""
-    image, cursor = controller.image, request.cursor
+    image, cursor = view.image, request.cursor
     start = cursor.topic_name if cursor else ""
     wanted = {topic.name for topic in request.topics} or image.topics.by_name.keys()
     names = sorted(name for name in wanted if name >= start)
     if cursor is not None and (cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names)):
         refused = [row(InvalidRequest.code, topic.name, Uuid.ZERO, [], NOT_ASKED) for topic in request.topics]
         return DescribeTopicPartitionsResponse(throttle_time_ms=0, topics=refused)
-    left = max(min(values[MAX_REQUEST_PARTITION_SIZE_LIMIT], request.response_partition_limit), 1)
+    left = max(min(settings[MAX_REQUEST_PARTITION_SIZE_LIMIT], request.response_partition_limit), 1)
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     next_cursor = None
     for name in names:

@@ -9,26 +9,20 @@ Errors:     one per key: 42 for an unknown type of key, or a share partition's b
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import handler
-from kavka.broker.internal_topics import create_consumer_offsets, create_transaction_state
+from kavka.broker.internal_topics import create_if_missing
 from kavka.broker.topic_creation import TopicCreation
 from kavka.broker.topology import reachable_brokers
-from kavka.metadata.image import MetadataImage
-from kavka.metadata.names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from kavka.metadata.live import LiveSettings
+from kavka.metadata.view import MetadataView
 from kavka.model.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError
-from kavka.model.settings import Values
 from kavka.model.types import Endpoint, Uuid
-from kavka.protocol.schemas.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from kavka.quorum.controller_loop import ControllerLoop
-from kavka.runtime.coordinators import partition_of
-from kavka.runtime.groups import Groups
-from kavka.runtime.transactions import Transactions
+from kavka.protocol.schemas.find_coordinator import Coordinator as Row
+from kavka.protocol.schemas.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kavka.runtime.coordinator import Coordinator, NodeCoordinators
 
-GROUP, TRANSACTION, SHARE = 0, 1, 2
-TOPICS = {GROUP: CONSUMER_OFFSETS, TRANSACTION: TRANSACTION_STATE}
+SHARE = 2
 NOWHERE = Endpoint("", "", -1, "")
 
 
@@ -36,25 +30,23 @@ NOWHERE = Endpoint("", "", -1, "")
 async def find_coordinator(
     request: FindCoordinatorRequest,
     ctx: Context,
-    controller: ControllerLoop,
-    groups: Groups,
-    values: Values,
+    view: MetadataView,
+    coordinators: NodeCoordinators,
+    settings: LiveSettings,
     creation: TopicCreation,
-    transactions: Transactions,
 ) -> FindCoordinatorResponse:
     """Say which broker coordinates groups, transactional ids or share partitions."""
     keys = request.coordinator_keys if ctx.api_version >= 4 else [request.key]
+    coordinator = coordinators.of_key_type(request.key_type)
     refused: KafkaError | None = None
-    if request.key_type in TOPICS and keys:
+    if coordinator is not None and keys:
         try:
-            create = create_consumer_offsets if request.key_type == GROUP else create_transaction_state
-            await create(creation, values)
+            await create_if_missing(creation, coordinator.internal_topic(settings.values), settings.values)
         except CoordinatorNotAvailable as error:
             refused = error
-    rows = [find(key, request.key_type, ctx, controller, refused) for key in keys]
-    if request.key_type in TOPICS:
-        serves = groups.serves if request.key_type == GROUP else transactions.serves
-        rows = [await when_served(one, controller, serves) for one in rows]
+    rows = [find(key, request.key_type, coordinator, ctx, view, refused) for key in keys]
+    if coordinator is not None:
+        rows = [await when_served(one, view, coordinator) for one in rows]
     if ctx.api_version >= 4:
         return FindCoordinatorResponse(coordinators=rows)
     found = rows[0]
@@ -67,32 +59,40 @@ async def find_coordinator(
     )
 
 
-async def when_served(
-    found: Coordinator, controller: ControllerLoop, serves: Callable[[str], Awaitable[bool]]
-) -> Coordinator:
+async def when_served(found: Row, view: MetadataView, coordinator: Coordinator) -> Row:
     """A key's row, once this node is ready to be asked, if it is this node."""
-    if found.node_id == controller.node_id and not await serves(found.key):
+    if found.node_id == view.node_id and not await coordinator.serves(found.key):
         return row(found.key, -1, NOWHERE, CoordinatorNotAvailable("the coordinator is about to begin"))
     return found
 
 
-def find(key: str, key_type: int, ctx: Context, controller: ControllerLoop, refused: KafkaError | None) -> Coordinator:
+def find(
+    key: str,
+    key_type: int,
+    coordinator: Coordinator | None,
+    ctx: Context,
+    view: MetadataView,
+    refused: KafkaError | None,
+) -> Row:
     """The coordinator of one key."""
     try:
         if refused is not None:
             raise refused
-        check_key(key, key_type, ctx.api_version)
-        topic = TOPICS.get(key_type)
-        node_id = controller.node_id if topic is None else leader(key, topic, controller.image)
-        endpoint = reach(node_id, ctx, controller)
+        if coordinator is None:
+            check_share_key(key, key_type, ctx.api_version)
+            node_id = view.node_id
+        else:
+            coordinator.check_key(key, ctx.api_version)
+            node_id = coordinator.find(key, view.image)
+        endpoint = reach(node_id, ctx, view)
     except KafkaError as error:
         return row(key, -1, NOWHERE, error)
     return row(key, node_id, endpoint, None)
 
 
-def row(key: str, node_id: int, endpoint: Endpoint, error: KafkaError | None) -> Coordinator:
+def row(key: str, node_id: int, endpoint: Endpoint, error: KafkaError | None) -> Row:
     """A key's row."""
-    return Coordinator(
+    return Row(
         key=key,
         node_id=node_id,
         host=endpoint.host,
@@ -102,12 +102,10 @@ def row(key: str, node_id: int, endpoint: Endpoint, error: KafkaError | None) ->
     )
 
 
-def check_key(key: str, key_type: int, version: int) -> None:
-    """Raise InvalidRequest for a key that nobody coordinates."""
-    if key_type not in (GROUP, TRANSACTION, SHARE):
-        raise InvalidRequest(f"there are no coordinators of type {key_type}")
+def check_share_key(key: str, key_type: int, version: int) -> None:
+    """Raise InvalidRequest for a key that nobody coordinates; any node answers for share partitions so far."""
     if key_type != SHARE:
-        return
+        raise InvalidRequest(f"there are no coordinators of type {key_type}")
     group, _, rest = key.partition(":")
     topic_id, _, partition = rest.partition(":")
     try:
@@ -118,15 +116,9 @@ def check_key(key: str, key_type: int, version: int) -> None:
         raise InvalidRequest(f"{key!r} is no share partition (group:topic id:partition)")
 
 
-def leader(key: str, topic_name: str, image: MetadataImage) -> int:
-    """Who leads the partition that a key belongs to; -1 if nobody does."""
-    topic = image.topics.by_name.get(topic_name)
-    return -1 if topic is None else topic.partitions[partition_of(key, len(topic.partitions))].leader
-
-
-def reach(node_id: int, ctx: Context, controller: ControllerLoop) -> Endpoint:
+def reach(node_id: int, ctx: Context, view: MetadataView) -> Endpoint:
     """Where a node is reached on the client's listener."""
-    for broker, endpoint in reachable_brokers(controller.image, ctx.listener):
+    for broker, endpoint in reachable_brokers(view.image, ctx.listener):
         if broker.id == node_id:
             return endpoint
     raise CoordinatorNotAvailable("the coordinator is not in service")

@@ -13,13 +13,13 @@ from kavka.broker.context import Context
 from kavka.broker.handlers.marks import handler
 from kavka.broker.topology import all_brokers
 from kavka.metadata.image import MetadataImage, ResourceType
+from kavka.metadata.view import MetadataView
 from kavka.model.errors import UnsupportedVersion
 from kavka.protocol.schemas.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from kavka.quorum.controller_loop import ControllerLoop
 
 ORDER = (
     ResourceType.GROUP,
@@ -32,7 +32,7 @@ ORDER = (
 
 @handler(ListConfigResourcesRequest)
 async def list_config_resources(
-    request: ListConfigResourcesRequest, ctx: Context, controller: ControllerLoop
+    request: ListConfigResourcesRequest, ctx: Context, view: MetadataView
 ) -> ListConfigResourcesResponse:
     """List the resources that have a configuration."""
     supported = ORDER if ctx.api_version >= 1 else (ResourceType.CLIENT_METRICS,)
@@ -43,7 +43,7 @@ async def list_config_resources(
         ConfigResource(resource_name=name, resource_type=int(kind))
         for kind in ORDER
         if kind in asked
-        for name in names(kind, controller.image, ctx.listener)
+        for name in names(kind, view.image, ctx.listener)
     ]
     return ListConfigResourcesResponse(throttle_time_ms=0, error_code=0, config_resources=found)
 

@@ -27,7 +27,9 @@ from kavka.broker.topology import (
     reachable_brokers,
 )
 from kavka.metadata.image import MetadataImage, PartitionImage, TopicImage
+from kavka.metadata.live import LiveSettings
 from kavka.metadata.names import is_internal
+from kavka.metadata.view import MetadataView
 from kavka.model.errors import (
     InvalidRequest,
     LeaderNotAvailable,
@@ -35,7 +37,7 @@ from kavka.model.errors import (
     ReplicaNotAvailable,
     UnknownTopicId,
 )
-from kavka.model.settings import AUTO_CREATE_TOPICS_ENABLE, Values
+from kavka.model.settings import AUTO_CREATE_TOPICS_ENABLE
 from kavka.model.types import Uuid
 from kavka.protocol.schemas.metadata import (
     MetadataRequest,
@@ -44,10 +46,10 @@ from kavka.protocol.schemas.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from kavka.quorum.controller_loop import ControllerLoop, Turn
+from kavka.quorum.turn import Turn
 
 
-class View(NamedTuple):
+class Look(NamedTuple):
     """What decides how rows look: the image, and who asks how."""
 
     image: MetadataImage
@@ -58,7 +60,7 @@ class View(NamedTuple):
 
 @handler(MetadataRequest)
 async def metadata(
-    request: MetadataRequest, ctx: Context, controller: ControllerLoop, values: Values, creation: TopicCreation
+    request: MetadataRequest, ctx: Context, view: MetadataView, settings: LiveSettings, creation: TopicCreation
 ) -> MetadataResponse:
     """Say which brokers, topics and partitions there are."""
     version, topics = ctx.api_version, request.topics
@@ -66,28 +68,27 @@ async def metadata(
     everything = topics is None or (version == 0 and not topics)
     if topics is not None and not any(topic.topic_id != Uuid.ZERO for topic in topics):
         names = dict.fromkeys(topic.name for topic in topics if topic.name is not None)
-        if request.allow_auto_topic_creation and values[AUTO_CREATE_TOPICS_ENABLE]:
+        if request.allow_auto_topic_creation and settings[AUTO_CREATE_TOPICS_ENABLE]:
             await creation.create_missing(names)
-    image = controller.image
-    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
-    view = View(image, ctx.listener, version, operations)
+    image, operations = view.image, TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+    look = Look(image, ctx.listener, version, operations)
     if everything:
         rows, turn = [], Turn()
         for topic in image.topics.by_name.values():
-            rows.append(topic_row(topic, view))
+            rows.append(topic_row(topic, look))
             await turn.breathe()
     elif version < 12 and any(one.name is None or one.topic_id != Uuid.ZERO for one in topics or ()):
-        rows = [error_row(InvalidRequest.code, one.name or "", one.topic_id, view) for one in topics or ()]
+        rows = [error_row(InvalidRequest.code, one.name or "", one.topic_id, look) for one in topics or ()]
     elif ids := dict.fromkeys(one.topic_id for one in topics or () if one.topic_id != Uuid.ZERO):
         known = image.topics.by_id
         rows = [
-            topic_row(known[id_], view) if id_ in known else error_row(UnknownTopicId.code, None, id_, view)
+            topic_row(known[id_], look) if id_ in known else error_row(UnknownTopicId.code, None, id_, look)
             for id_ in ids
         ]
     else:
         by_name = image.topics.by_name
         rows = [
-            topic_row(by_name[name], view) if name in by_name else error_row(missing_code(name), name, Uuid.ZERO, view)
+            topic_row(by_name[name], look) if name in by_name else error_row(missing_code(name), name, Uuid.ZERO, look)
             for name in names
         ]
     return MetadataResponse(
@@ -95,8 +96,8 @@ async def metadata(
             MetadataResponseBroker(node_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
             for broker, endpoint in reachable_brokers(image, ctx.listener)
         ],
-        cluster_id=controller.cluster_id,
-        controller_id=controller_id(image, controller.node_id),
+        cluster_id=view.cluster_id,
+        controller_id=controller_id(image, view.node_id),
         topics=rows,
         cluster_authorized_operations=CLUSTER_OPERATIONS
         if request.include_cluster_authorized_operations
@@ -104,7 +105,7 @@ async def metadata(
     )
 
 
-def error_row(code: int, name: str | None, id_: Uuid, view: View) -> MetadataResponseTopic:
+def error_row(code: int, name: str | None, id_: Uuid, look: Look) -> MetadataResponseTopic:
     """A topic of which nothing can be said."""
     return MetadataResponseTopic(
         error_code=code,
@@ -112,25 +113,25 @@ def error_row(code: int, name: str | None, id_: Uuid, view: View) -> MetadataRes
         topic_id=id_,
         is_internal=name is not None and is_internal(name),
         partitions=[],
-        topic_authorized_operations=NOT_ASKED if name is None else view.operations,
+        topic_authorized_operations=NOT_ASKED if name is None else look.operations,
     )
 
 
-def topic_row(topic: TopicImage, view: View) -> MetadataResponseTopic:
+def topic_row(topic: TopicImage, look: Look) -> MetadataResponseTopic:
     """A topic and its partitions."""
     return MetadataResponseTopic(
         error_code=0,
         name=topic.name,
         topic_id=topic.id,
         is_internal=is_internal(topic.name),
-        partitions=[partition_row(index, one, view) for index, one in topic.partitions.items()],
-        topic_authorized_operations=view.operations,
+        partitions=[partition_row(index, one, look) for index, one in topic.partitions.items()],
+        topic_authorized_operations=look.operations,
     )
 
 
-def partition_row(index: int, one: PartitionImage, view: View) -> MetadataResponsePartition:
+def partition_row(index: int, one: PartitionImage, look: Look) -> MetadataResponsePartition:
     """A partition: its leader if it can be reached here, and its replicas."""
-    image, listener, version, _ = view
+    image, listener, version, _ = look
     replicas, isr, leader, code = list(one.replicas), list(one.isr), one.leader, 0
     if version == 0:  # only v0 leaves out whom it cannot reach, and calls that an error
         replicas, isr = alive(image, replicas, listener), alive(image, isr, listener)

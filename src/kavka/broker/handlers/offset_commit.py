@@ -12,6 +12,7 @@ from kavka.broker.context import Context
 from kavka.broker.coordination import client_of
 from kavka.broker.handlers.marks import handler
 from kavka.metadata.image import MetadataImage, TopicImage
+from kavka.metadata.view import MetadataView
 from kavka.model.errors import KafkaError, UnknownTopicId, UnknownTopicOrPartition
 from kavka.protocol.schema import replace
 from kavka.protocol.schemas.offset_commit import (
@@ -21,16 +22,15 @@ from kavka.protocol.schemas.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from kavka.quorum.controller_loop import ControllerLoop
 from kavka.runtime.groups import Groups
 
 
 @handler(OffsetCommitRequest)
 async def offset_commit(
-    request: OffsetCommitRequest, ctx: Context, groups: Groups, controller: ControllerLoop
+    request: OffsetCommitRequest, ctx: Context, groups: Groups, view: MetadataView
 ) -> OffsetCommitResponse:
     """Remember how far a group has read."""
-    known, refused = parted(request.topics, controller.image, by_id=ctx.api_version >= 10)
+    known, refused = parted(request.topics, view.image, by_id=ctx.api_version >= 10)
     answered: list[OffsetCommitResponseTopic] = []
     if known:
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import handler
 from kavka.metadata.image import MetadataImage
+from kavka.metadata.view import MetadataView
 from kavka.model.errors import UnknownTopicOrPartition
 from kavka.protocol.schema import replace
 from kavka.protocol.schemas.offset_delete import (
@@ -18,21 +19,20 @@ from kavka.protocol.schemas.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from kavka.quorum.controller_loop import ControllerLoop
 from kavka.runtime.groups import Groups
 
 
 @handler(OffsetDeleteRequest)
 async def offset_delete(
-    request: OffsetDeleteRequest, ctx: Context, groups: Groups, controller: ControllerLoop
+    request: OffsetDeleteRequest, ctx: Context, groups: Groups, view: MetadataView
 ) -> OffsetDeleteResponse:
     """Forget offsets."""
-    known = [there(topic, controller.image) for topic in request.topics]
+    known = [there(topic, view.image) for topic in request.topics]
     answer = await groups.delete_offsets(replace(request, topics=[topic for topic in known if topic.partitions]))
     answered = {topic.name: topic.partitions for topic in answer.topics}
     rows = [
         OffsetDeleteResponseTopic(
-            name=topic.name, partitions=[*missing(topic, controller.image), *answered.get(topic.name, ())]
+            name=topic.name, partitions=[*missing(topic, view.image), *answered.get(topic.name, ())]
         )
         for topic in request.topics
     ]

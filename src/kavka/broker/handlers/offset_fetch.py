@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import handler
 from kavka.metadata.image import MetadataImage
+from kavka.metadata.view import MetadataView
 from kavka.model.errors import CoordinatorNotAvailable, KafkaError, NotCoordinator, UnknownTopicId
 from kavka.model.types import Uuid
 from kavka.protocol.schema import replace
@@ -26,36 +27,35 @@ from kavka.protocol.schemas.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from kavka.quorum.controller_loop import ControllerLoop
 from kavka.runtime.groups import Groups
 
 
 @handler(OffsetFetchRequest)
 async def offset_fetch(
-    request: OffsetFetchRequest, ctx: Context, groups: Groups, controller: ControllerLoop
+    request: OffsetFetchRequest, ctx: Context, groups: Groups, view: MetadataView
 ) -> OffsetFetchResponse:
     """Tell how far groups have read."""
     stable, version = request.require_stable, ctx.api_version
     if version >= 8:
-        rows = [await fetch(one, groups, controller, stable, version) for one in request.groups]
+        rows = [await fetch(one, groups, view, stable, version) for one in request.groups]
         return OffsetFetchResponse(groups=rows)
-    return single(await fetch(only_group(request), groups, controller, stable, version))
+    return single(await fetch(only_group(request), groups, view, stable, version))
 
 
 async def fetch(
-    group: OffsetFetchRequestGroup, groups: Groups, controller: ControllerLoop, stable: bool, version: int
+    group: OffsetFetchRequestGroup, groups: Groups, view: MetadataView, stable: bool, version: int
 ) -> OffsetFetchResponseGroup:
     """The answer for one group."""
     by_id = version >= 10
     unknown: list[OffsetFetchResponseTopics] = []
     asked = group
     if by_id and group.topics is not None:
-        asked, unknown = named(group, group.topics, controller.image)
+        asked, unknown = named(group, group.topics, view.image)
     try:
         found = await groups.fetch_offsets(asked, stable=stable)
     except KafkaError as error:
         return failed(group, error, version)
-    topics = with_ids(found.topics, controller.image) if by_id else found.topics
+    topics = with_ids(found.topics, view.image) if by_id else found.topics
     return replace(found, topics=[*topics, *unknown])
 
 

@@ -12,6 +12,7 @@ from kavka.broker.context import Context
 from kavka.broker.handlers.marks import handler
 from kavka.broker.handlers.offset_commit import merged, parted
 from kavka.metadata.names import CONSUMER_OFFSETS
+from kavka.metadata.view import MetadataView
 from kavka.model.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
@@ -32,7 +33,6 @@ from kavka.protocol.schemas.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from kavka.quorum.controller_loop import ControllerLoop
 from kavka.runtime.groups import Groups
 from kavka.runtime.verification import Verification
 
@@ -45,10 +45,10 @@ async def txn_offset_commit(
     ctx: Context,
     groups: Groups,
     verification: Verification,
-    controller: ControllerLoop,
+    view: MetadataView,
 ) -> TxnOffsetCommitResponse:
     """Remember how far a group has read, in a transaction."""
-    known, refused = parted([plain(topic) for topic in request.topics], controller.image, by_id=False)
+    known, refused = parted([plain(topic) for topic in request.topics], view.image, by_id=False)
     answered: list[OffsetCommitResponseTopic] = []
     if known:
         try:

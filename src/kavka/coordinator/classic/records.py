@@ -32,3 +32,6 @@ class GroupMetadataValue:
     leader: str | None
     current_state_timestamp: Annotated[Int64, since(2), IGNORABLE] = -1
     members: list[MemberMetadata]
+
+
+RECORDS = ((GroupMetadataKey, GroupMetadataValue),)

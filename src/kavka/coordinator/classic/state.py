@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from kavka.coordinator.classic.records import GroupMetadataKey, GroupMetadataValue
 from kavka.coordinator.record import Record
@@ -16,6 +17,16 @@ class ClassicGroup:
 
 
 SIMPLE = ClassicGroup()
+
+
+def replay(groups: dict[str, Any], record: Record) -> None:
+    """Take in the record of a group; one that has become a group of another kind is not touched by a tombstone."""
+    group_id = record.key.group
+    if record.value is not None:
+        groups[group_id] = ClassicGroup(record.value)
+    elif isinstance(groups.get(group_id), ClassicGroup):
+        del groups[group_id]
+
 
 VALUE_VERSION = 3
 """The version that Kafka writes, so that older brokers can still read it."""

@@ -145,13 +145,16 @@ class ConsumerGroups:
         if not joins:
             raise GroupIdNotFound(f"there is no consumer group {group_id}")
         change = GroupChange(self._context, group_id, None, now_ms)
-        if isinstance(stored, ClassicGroup):
-            live = self._classic.peek(group_id, stored)
-            if live.state is GroupState.EMPTY:
-                change.records.append(without_classic_group(group_id))
-            else:
-                check_upgrade(live, self._context.settings)
-                upgrade(change, live, self._context.topics)
+        if stored is None:
+            return change
+        if not isinstance(stored, ClassicGroup):
+            raise GroupIdNotFound(f"{group_id} is a group of another kind")
+        live = self._classic.peek(group_id, stored)
+        if live.state is GroupState.EMPTY:
+            change.records.append(without_classic_group(group_id))
+        else:
+            check_upgrade(live, self._context.settings)
+            upgrade(change, live, self._context.topics)
         return change
 
     def check_room(self, group: ConsumerGroup, member_id: str) -> None:

@@ -24,6 +24,7 @@ from kavka.coordinator.consumer.records import (
     ConsumerGroupTargetAssignmentMetadataKey,
     TopicPartitions,
 )
+from kavka.coordinator.record import Record
 from kavka.model.types import Uuid
 
 LEFT: Final = -1
@@ -256,6 +257,20 @@ class ConsumerGroup:
                     # In a log that was cut short by compaction someone else may have come first.
                     if self.owners.get((topic_id, partition)) == member.id:
                         del self.owners[topic_id, partition]
+
+
+def replay(groups: dict[str, Any], record: Record) -> None:
+    """Take in a record of a group; the first one makes it, whatever kind it was of, and tombstones make none."""
+    key, value, _ = record
+    group = groups.get(key.group_id)
+    if not isinstance(group, ConsumerGroup):
+        if value is None:
+            return
+        group = groups[key.group_id] = ConsumerGroup()
+    if value is None and isinstance(key, ConsumerGroupMetadataKey):
+        del groups[key.group_id]
+    else:
+        group.apply(key, value)
 
 
 def with_metadata(member: Member, value: ConsumerGroupMemberMetadataValue) -> Member:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
-from kavka.coordinator.classic.live import NO_TIMESTAMP, GroupState, LiveGroup
-from kavka.coordinator.consumer.state import ConsumerGroup
-from kavka.coordinator.offsets.fencing import CheckPartition
 from kavka.coordinator.offsets.records import OffsetCommitValue
+from kavka.coordinator.offsets.rules import Ageing, CheckPartition
 from kavka.coordinator.offsets.state import CommittedOffset, OffsetsState, PartitionId, offset_entry, without_offset
 from kavka.coordinator.record import Record
 from kavka.coordinator.settings import CoordinatorSettings
@@ -181,36 +179,6 @@ def forget_topics(offsets: OffsetsState, topics: Collection[tuple[str, Uuid]]) -
 # -- expiry ---------------------------------------------------------------------------------------
 
 
-class Ageing(NamedTuple):
-    """How the offsets of a group age: from when, and which topics do not because they are read."""
-
-    since: Callable[[CommittedOffset], int]
-    is_subscribed: Callable[[str], bool]
-
-
-def classic_ageing(group: LiveGroup) -> Ageing | None:
-    """How the offsets of a classic group age; None when they do not.
-
-    An empty group's age from when it became empty, a simple group's from their commit. A group with members is only
-    touched when it is stable and we know its topics.
-    """
-    if group.protocol_type is None:
-        return Ageing(_commit_time, group.is_subscribed)
-    if group.state is GroupState.EMPTY:
-        empty_since_ms = group.state_since_ms
-        if empty_since_ms == NO_TIMESTAMP:
-            return Ageing(_commit_time, group.is_subscribed)
-        return Ageing(lambda _: empty_since_ms, group.is_subscribed)
-    if group.is_consumers and group.topics is not None and group.state is GroupState.STABLE:
-        return Ageing(_commit_time, group.is_subscribed)
-    return None
-
-
-def consumer_ageing(group: ConsumerGroup) -> Ageing:
-    """How the offsets of a consumer group age: from their commit, for topics that nobody wants."""
-    return Ageing(_commit_time, lambda topic: topic in group.topics_by_name or topic in group.topics_by_regex)
-
-
 def expire(
     offsets: OffsetsState, group_id: str, ageing: Ageing | None, retention_ms: int, now_ms: int
 ) -> tuple[list[Record], bool]:
@@ -237,7 +205,3 @@ def _is_old(found: CommittedOffset, since_ms: int, retention_ms: int, now_ms: in
     if found.expire_timestamp_ms != -1:  # old clients say it themselves
         return now_ms >= found.expire_timestamp_ms
     return now_ms - since_ms >= retention_ms
-
-
-def _commit_time(found: CommittedOffset) -> int:
-    return found.commit_timestamp_ms

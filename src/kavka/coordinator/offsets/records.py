@@ -37,3 +37,6 @@ class OffsetCommitValue:
     commit_timestamp: Int64
     expire_timestamp: Annotated[Int64, between(1, 1), IGNORABLE] = -1
     topic_id: Annotated[Uuid, since(4), tag(0), IGNORABLE] = Uuid.ZERO
+
+
+RECORDS = ((LegacyOffsetCommitKey, LegacyOffsetCommitValue), (OffsetCommitKey, OffsetCommitValue))

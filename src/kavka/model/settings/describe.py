@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from kavka.model.settings import client_metrics, group
+from kavka.model.settings import client_metrics
 from kavka.model.settings.types import Setting, Source, Update
-from kavka.model.settings.values import BROKER, BROKER_SYNONYMS, TOPIC, Layer, Values, broker_setting, listener_base
+from kavka.model.settings.values import (
+    BROKER,
+    BROKER_SYNONYMS,
+    Layer,
+    Values,
+    broker_setting,
+    group_values,
+    listener_base,
+    topic_values,
+)
 
 NO_EFFECT: Final = "Accepted and reported; this node does not act on it."
 
@@ -54,13 +63,13 @@ def describe_cluster(broker: Values, keys: Collection[str] | None = None) -> lis
 
 def describe_topic(overrides: Mapping[str, str], broker: Values, keys: Collection[str] | None = None) -> list[Entry]:
     """The entries of a topic with these overrides."""
-    values = Values(TOPIC, (Layer(Source.TOPIC, overrides),), broker.inherited(TOPIC))
+    values = topic_values(overrides, broker)
     return [_following_entry(setting, values, broker) for setting in _chosen(values, keys)]
 
 
 def describe_group(overrides: Mapping[str, str], broker: Values, keys: Collection[str] | None = None) -> list[Entry]:
     """The entries of a group with these overrides."""
-    values = Values(group.SETTINGS, (Layer(Source.GROUP, overrides),), broker.inherited(group.SETTINGS))
+    values = group_values(overrides, broker)
     return [_following_entry(setting, values, broker) for setting in _chosen(values, keys)]
 
 

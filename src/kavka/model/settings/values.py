@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
-from kavka.model.settings import broker, coordinators, security, tiered, topic
+from kavka.model.settings import broker, coordinators, group, security, tiered, topic
 from kavka.model.settings.types import Setting, SettingError, Source, Update
 
 T = TypeVar("T")
@@ -125,6 +125,11 @@ def with_dynamic(static: Values, per_broker: Mapping[str, str], cluster: Mapping
 def topic_values(overrides: Mapping[str, str], broker: Values) -> Values:
     """A topic's values: its own, else what the broker's settings make them; raises SettingError."""
     return Values(TOPIC, (Layer(Source.TOPIC, overrides),), broker.inherited(TOPIC))
+
+
+def group_values(overrides: Mapping[str, str], broker: Values) -> Values:
+    """A group's values: its own, else what the broker's settings make them; raises SettingError."""
+    return Values(group.SETTINGS, (Layer(Source.GROUP, overrides),), broker.inherited(group.SETTINGS))
 
 
 def broker_setting(name: str) -> Setting[Any] | None:

@@ -14,6 +14,7 @@ from kavka.controller.brokers import BrokerRequest, Heartbeat
 from kavka.controller.machine import Controller
 from kavka.controller.topics import NewTopic
 from kavka.metadata.features import SUPPORTED
+from kavka.metadata.live import LiveSettings
 from kavka.model.settings import broker_values
 from kavka.model.types import Endpoint, Uuid
 from kavka.protocol.compiler import decode, encode
@@ -48,6 +49,11 @@ class InstantLoop:
     @property
     def image(self):
         return self.machine.image
+
+    @property
+    def settings(self):
+        """The settings in force under what was set by now."""
+        return LiveSettings(1, self.values, self.image)
 
     def write(self, transition):
         if transition.records:

@@ -23,7 +23,7 @@ def tell(ask, loop):
     def call(*resources, version=2, validate_only=False):
         request = AlterConfigsRequest(resources=list(resources), validate_only=validate_only)
         return [
-            row.error_code for row in ask(alter_configs, request, version, loop, loop.values, Forwarding()).responses
+            row.error_code for row in ask(alter_configs, request, version, loop, loop.settings, Forwarding()).responses
         ]
 
     return call

@@ -14,7 +14,7 @@ from kavka.protocol.schemas.api_versions import ApiVersionsRequest
 def tell(ask, loop):
     def call(name="librdkafka", software="2.16.0", version=4):
         request = ApiVersionsRequest(client_software_name=name, client_software_version=software)
-        return ask(api_versions, request if version >= 3 else ApiVersionsRequest(), version, loop, loop.values)
+        return ask(api_versions, request if version >= 3 else ApiVersionsRequest(), version, loop, loop.settings)
 
     return call
 
@@ -32,7 +32,7 @@ def test_each_api_is_there_with_the_versions_it_has(tell, version):
 def test_a_version_that_is_not_stable_is_offered_only_where_it_was_asked_for(ask, loops, setting):
     request = ApiVersionsRequest(client_software_name="x", client_software_version="1")
     for loop, latest in ((loops(), 5), (loops(**{setting: "true"}), 6)):
-        rows = ask(api_versions, request, 4, loop, loop.values).api_keys
+        rows = ask(api_versions, request, 4, loop, loop.settings).api_keys
         assert next(row.max_version for row in rows if row.api_key == ApiKey.INIT_PRODUCER_ID) == latest
 
 

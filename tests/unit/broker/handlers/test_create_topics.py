@@ -27,7 +27,7 @@ def topic(name, partitions=-1, replication=-1, assignments=(), configs=()):
 @pytest.fixture
 def tell(ask, loop):
     def call(*topics, version=7, **more):
-        return ask(create_topics, CreateTopicsRequest(topics=list(topics), **more), version, loop, loop.values).topics
+        return ask(create_topics, CreateTopicsRequest(topics=list(topics), **more), version, loop, loop.settings).topics
 
     return call
 

@@ -20,7 +20,7 @@ def tell(ask, loop):
         else:
             states = [DeleteTopicState(name=name, topic_id=id_) for name, id_ in topics]
             request = DeleteTopicsRequest(topics=states, timeout_ms=1)
-        return ask(delete_topics, request, version, on, on.values).responses
+        return ask(delete_topics, request, version, on, on.settings).responses
 
     return call
 

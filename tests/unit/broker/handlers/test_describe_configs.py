@@ -21,7 +21,7 @@ def tell(ask, loop):
     def call(kind, name, keys=None, version=4, **more):
         resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
         request = DescribeConfigsRequest(resources=[resource], **more)
-        (row,) = ask(describe_configs, request, version, loop, loop.values).results
+        (row,) = ask(describe_configs, request, version, loop, loop.settings).results
         assert (row.resource_type, row.resource_name) == (kind, name)
         return row
 

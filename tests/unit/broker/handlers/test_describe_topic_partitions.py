@@ -17,7 +17,7 @@ def named(*names, **more):
 def tell(ask, loop):
     loop.topic("b", partitions=3)
     loop.topic("a", partitions=2)
-    return lambda request: ask(describe_topic_partitions, request, 0, loop, loop.values)
+    return lambda request: ask(describe_topic_partitions, request, 0, loop, loop.settings)
 
 
 def page(answer):
@@ -52,7 +52,7 @@ def test_a_page_that_ends_with_a_topic_points_to_the_next_one(tell):
 def test_the_broker_limits_the_page(ask, loops):
     loop = loops(max_request_partition_size_limit=1)
     loop.topic("a", partitions=2)
-    answer = ask(describe_topic_partitions, named(response_partition_limit=2000), 0, loop, loop.values)
+    answer = ask(describe_topic_partitions, named(response_partition_limit=2000), 0, loop, loop.settings)
     assert page(answer) == [("a", [0])]
 
 

@@ -3,28 +3,45 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
+from kavka.broker.coordination import GroupCoordination
 from kavka.broker.handlers.find_coordinator import find_coordinator
 from kavka.broker.internal_topics import create
 from kavka.broker.topic_creation import TopicCreation
+from kavka.broker.transactions import TransactionCoordination
 from kavka.controller.topics import NewTopic
 from kavka.protocol.schemas.find_coordinator import FindCoordinatorRequest
-from kavka.runtime.coordinators import partition_of
-from kavka.runtime.groups import Groups
+from kavka.runtime.coordinator import LogCoordinator, NodeCoordinators
+from kavka.runtime.coordinators import Coordinators, partition_of
 
 
-class Loaded(Groups):
-    """Groups that are all there."""
+class Loaded(LogCoordinator):
+    """A coordinator whose keys are all there; its topic is that of a real one."""
 
-    def __init__(self, there=True):
+    def __init__(self, like=GroupCoordination, there=True):
+        self.key_type = like.key_type
+        self.internal_topic = partial(like.internal_topic, self)
+        self.shards = Coordinators(TOPICS[like], 50, None, None, None, None)
         self.asked = []
         self.there = there
 
-    async def serves(self, group_id):
-        self.asked.append(group_id)
+    async def serves(self, key):
+        self.asked.append(key)
         return self.there
+
+
+TOPICS = {GroupCoordination: "__consumer_offsets", TransactionCoordination: "__transaction_state"}
+
+
+def node(groups=None):
+    """The coordinators of a node."""
+    coordinators = NodeCoordinators()
+    coordinators.add(groups or Loaded())
+    coordinators.add(Loaded(TransactionCoordination))
+    return coordinators
 
 
 SHARE_KEY = "g:AAAAAAAAAAAAAAAAAAAAAQ:0"
@@ -40,15 +57,14 @@ def tell(ask, loop):
                 FindCoordinatorRequest(key=key, **how),
                 version,
                 loop,
-                Loaded(),
-                loop.values,
+                node(),
+                loop.settings,
                 TopicCreation(loop),
-                Loaded(),
                 **more,
             )
         request = FindCoordinatorRequest(coordinator_keys=[key], **how)
         return ask(
-            find_coordinator, request, version, loop, Loaded(), loop.values, TopicCreation(loop), Loaded(), **more
+            find_coordinator, request, version, loop, node(), loop.settings, TopicCreation(loop), **more
         ).coordinators[0]
 
     return call
@@ -69,9 +85,7 @@ def test_several_keys_have_a_row_each(ask, loop):
     request = FindCoordinatorRequest(coordinator_keys=["a", "b"], key_type=1)
     assert [
         one.key
-        for one in ask(
-            find_coordinator, request, 4, loop, Loaded(), loop.values, TopicCreation(loop), Loaded()
-        ).coordinators
+        for one in ask(find_coordinator, request, 4, loop, node(), loop.settings, TopicCreation(loop)).coordinators
     ] == [
         "a",
         "b",
@@ -124,7 +138,7 @@ def test_a_group_is_coordinated_by_the_leader_of_its_partition(tell, loop):
 def test_a_number_of_replicas_that_was_asked_for_is_insisted_on(ask, loops):
     loop = loops(offsets_topic_replication_factor=3)
     request = FindCoordinatorRequest(coordinator_keys=["g"], key_type=0)
-    row = ask(find_coordinator, request, 4, loop, Loaded(), loop.values, TopicCreation(loop), Loaded()).coordinators[0]
+    row = ask(find_coordinator, request, 4, loop, node(), loop.settings, TopicCreation(loop)).coordinators[0]
     assert (row.error_code, row.node_id) == (15, -1)
     assert "replication" in row.error_message
 
@@ -138,15 +152,15 @@ def test_a_topic_that_another_node_created_meanwhile_is_as_good(loop):
 def test_the_answer_waits_for_groups_that_are_coordinated_here(ask, loop):
     groups = Loaded()
     request = FindCoordinatorRequest(coordinator_keys=["a", "b"], key_type=0)
-    ask(find_coordinator, request, 4, loop, groups, loop.values, TopicCreation(loop), Loaded())
+    ask(find_coordinator, request, 4, loop, node(groups), loop.settings, TopicCreation(loop))
     assert groups.asked == ["a", "b"]
-    ask(find_coordinator, request, 4, loop, groups, loop.values, TopicCreation(loop), Loaded(), listener="OTHER")
+    ask(find_coordinator, request, 4, loop, node(groups), loop.settings, TopicCreation(loop), listener="OTHER")
     assert groups.asked == ["a", "b"]
 
 
 def test_a_group_that_is_not_here_yet_is_nowhere(ask, loop):
     request = FindCoordinatorRequest(coordinator_keys=["a"], key_type=0)
     row = ask(
-        find_coordinator, request, 4, loop, Loaded(there=False), loop.values, TopicCreation(loop), Loaded()
+        find_coordinator, request, 4, loop, node(Loaded(there=False)), loop.settings, TopicCreation(loop)
     ).coordinators[0]
     assert (row.error_code, row.node_id) == (15, -1)

@@ -29,7 +29,7 @@ def tell(ask, loop):
 
     def call(*resources, version=1, validate_only=False):
         request = IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
-        rows = ask(incremental_alter_configs, request, version, loop, loop.values, Forwarding()).responses
+        rows = ask(incremental_alter_configs, request, version, loop, loop.settings, Forwarding()).responses
         assert [(row.resource_type, row.resource_name) for row in rows] == [
             (one.resource_type, one.resource_name) for one in resources
         ]

@@ -26,7 +26,7 @@ def by_id(*ids):
 @pytest.fixture
 def tell(ask, loop):
     def call(request, version=12, **more):
-        return ask(metadata, request, version, loop, loop.values, TopicCreation(loop), **more)
+        return ask(metadata, request, version, loop, loop.settings, TopicCreation(loop), **more)
 
     return call
 
@@ -80,12 +80,12 @@ def test_what_is_not_there_and_not_created_has_its_code(tell, loop, name, code):
 
 def test_the_broker_may_forbid_creation_too(ask, loops):
     loop = loops(auto_create_topics_enable="false")
-    assert ask(metadata, named("nope"), 12, loop, loop.values, TopicCreation(loop)).topics[0].error_code == 3
+    assert ask(metadata, named("nope"), 12, loop, loop.settings, TopicCreation(loop)).topics[0].error_code == 3
 
 
 def test_a_topic_that_cannot_be_created_stays_unknown(ask, loops):
     loop = loops(default_replication_factor=3)
-    assert ask(metadata, named("nope"), 12, loop, loop.values, TopicCreation(loop)).topics[0].error_code == 3
+    assert ask(metadata, named("nope"), 12, loop, loop.settings, TopicCreation(loop)).topics[0].error_code == 3
 
 
 def test_internal_topics_are_not_created_for_clients(tell, loop):

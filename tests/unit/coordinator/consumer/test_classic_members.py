@@ -202,5 +202,5 @@ def test_a_static_classic_member_comes_back_as_a_consumer(shard):
 
 def test_a_classic_member_is_shown_as_one(shard):
     id_, _ = balanced(shard)
-    (group,) = shard.machine.describe_consumer_groups(["g"])
+    (group,) = shard.describe_consumer(["g"])
     assert {each.member_id: each.member_type for each in group.members} == {"m1": 1, id_: 0}

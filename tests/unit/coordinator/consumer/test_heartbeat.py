@@ -299,7 +299,7 @@ def test_targets_are_not_worked_out_again_within_the_interval():
 def test_the_assignor_that_most_ask_for_is_used(shard):
     shard.beat("m1", topics=["a", "b"], assignor="range")
     shard.beat("m2", topics=["a", "b"])
-    assert shard.machine.describe_consumer_groups(["g"])[0].assignor_name == "range"
+    assert shard.describe_consumer(["g"])[0].assignor_name == "range"
     targets = shard.group().targets
     assert {len(found) for found in targets.values()} == {2}  # a run of each topic
     shard.beat("m2", 3, assignor="uniform")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from coordinator.shards import Shard, subscription
 
-from kavka.coordinator.record import decode_record
+from kavka.coordinator.kinds import codec_of
 from kavka.model.errors import KafkaError
 from kavka.model.types import Uuid
 
@@ -36,7 +36,7 @@ def test_who_is_in_no_group_may_commit(shard):
 
 def test_an_offset_is_written_at_version_4_with_all_there_is_to_know(shard):
     shard.commit(7, leader_epoch=3, metadata="why", topic_id=shard.topics.id_of("a"))
-    record = decode_record(*shard.log[-1][:2])
+    record = codec_of().decode(*shard.log[-1][:2])
     assert record.version == 4
     assert (record.value.offset, record.value.leader_epoch, record.value.metadata) == (7, 3, "why")
     assert (record.value.commit_timestamp, record.value.topic_id) == (shard.now_ms, shard.topics.id_of("a"))
@@ -44,13 +44,13 @@ def test_an_offset_is_written_at_version_4_with_all_there_is_to_know(shard):
 
 def test_an_old_client_may_say_how_long_its_offset_is_kept(shard):
     shard.commit(7, version=2, retention_time_ms=60_000)
-    record = decode_record(*shard.log[-1][:2])
+    record = codec_of().decode(*shard.log[-1][:2])
     assert (record.version, record.value.expire_timestamp) == (1, shard.now_ms + 60_000)
 
 
 def test_an_offset_can_be_kept_for_longer_than_there_is_time(shard):
     shard.commit(7, version=2, retention_time_ms=2**63 - 1)
-    assert decode_record(*shard.log[-1][:2]).value.expire_timestamp == 2**63 - 1
+    assert codec_of().decode(*shard.log[-1][:2]).value.expire_timestamp == 2**63 - 1
 
 
 @pytest.mark.parametrize(("version", "code"), [(8, 22), (9, 69)])

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import count
 
-from kavka.coordinator.record import encode_record
+from kavka.coordinator.txn.codec import CODEC
 from kavka.coordinator.txn.machine import ABORT, EXPIRE, TransactionCoordinator
-from kavka.coordinator.txn.records import decode_transaction
 from kavka.coordinator.txn.requests import NOBODY, Init, ProducerIdAndEpoch
 from kavka.coordinator.txn.state import Transaction, entry, read_transaction
 from kavka.metadata.delta import apply
@@ -51,7 +50,7 @@ class Coordinator:
         self.due, self.timers = [], {}
         self.machine = TransactionCoordinator(self.settings, self.image, new_producer_id=self.new_id)
         for offset, (key, value) in enumerate(self.log):
-            self.machine.replay(decode_transaction(key, value), offset)
+            self.machine.replay(CODEC.decode(key, value), offset)
         self.carry_out(self.machine.on_loaded(self.now_ms))
 
     fail_over = start
@@ -59,14 +58,14 @@ class Coordinator:
     def at_epoch(self, epoch, id_="t"):
         """Let an id have come to an epoch."""
         producer = ProducerIdAndEpoch(next(self.ids), epoch)
-        self.log.append(encode_record(entry(id_, Transaction(*producer, 60_000, self.now_ms), 1)))
+        self.log.append(CODEC.encode(entry(id_, Transaction(*producer, 60_000, self.now_ms), 1)))
         self.fail_over()
         return producer
 
     def carry_out(self, transition):
         for record in transition.records:
-            written = encode_record(record)
-            read = decode_transaction(*written)
+            written = CODEC.encode(record)
+            read = CODEC.decode(*written)
             assert read == record
             self.log.append(written)
             self.machine.replay(read, len(self.log))
@@ -129,5 +128,5 @@ class Coordinator:
 
     def written(self):
         """Every record of the log, as transactions."""
-        read = [decode_transaction(key, value) for key, value in self.log]
+        read = [CODEC.decode(key, value) for key, value in self.log]
         return [(one.key.transactional_id, one.value and read_transaction(one.value)) for one in read]

@@ -1,45 +1,16 @@
-"""Who may commit and fetch the offsets of a group."""
+"""Who may commit and fetch the offsets of a consumer group, and how these age."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from kavka.coordinator.classic.live import GroupState, LiveGroup
 from kavka.coordinator.consumer.state import ConsumerGroup, Member
-from kavka.model.errors import (
-    IllegalGeneration,
-    KafkaError,
-    NonEmptyGroup,
-    RebalanceInProgress,
-    StaleMemberEpoch,
-    UnknownMemberId,
-    UnsupportedVersion,
-)
+from kavka.coordinator.offsets.rules import Ageing, CheckPartition, commit_time
+from kavka.model.errors import IllegalGeneration, KafkaError, StaleMemberEpoch, UnknownMemberId, UnsupportedVersion
 from kavka.model.types import Uuid
 from kavka.protocol.schemas.offset_commit import OffsetCommitRequest
 from kavka.protocol.schemas.offset_fetch import OffsetFetchRequestGroup
 
-CheckPartition = Callable[[str, Uuid, int], None]
-"""Raises unless a member may commit for a partition."""
 
-
-def check_classic_commit(group: LiveGroup, request: OffsetCommitRequest) -> None:
-    """Raise unless a commit comes from a member of this generation, or from nobody to a group of nobody."""
-    generation = request.generation_id_or_member_epoch
-    if generation < 0 and group.state is GroupState.EMPTY:
-        return
-    if generation < 0 and not request.member_id and request.group_instance_id is None:
-        raise UnknownMemberId(f"{group.id} has members, and the commit names none of them")
-    group.check_member(request.member_id, request.group_instance_id)
-    if generation != group.generation:
-        raise IllegalGeneration(f"{group.id} is at generation {group.generation}, not {generation}")
-    if group.state is GroupState.COMPLETING_REBALANCE:
-        raise RebalanceInProgress(f"{group.id} has a new generation that is not assigned yet")
-
-
-def check_consumer_commit(
-    group: ConsumerGroup, request: OffsetCommitRequest, api_version: int
-) -> CheckPartition | None:
+def check_commit(group: ConsumerGroup, request: OffsetCommitRequest, api_version: int) -> CheckPartition | None:
     """Raise unless a commit comes from a member, or from nobody to a group of nobody.
 
     A member that is behind may still commit for what it has had since before; then each partition is looked at.
@@ -57,19 +28,7 @@ def check_consumer_commit(
     return _since_check(member, epoch)
 
 
-def check_classic_transaction(group: LiveGroup, request: OffsetCommitRequest) -> None:
-    """Raise unless a transaction commits for a member of this generation, or does not say for whom (KIP-447)."""
-    generation = request.generation_id_or_member_epoch
-    if generation < 0 and (
-        group.state is GroupState.EMPTY or (not request.member_id and request.group_instance_id is None)
-    ):
-        return
-    group.check_member(request.member_id, request.group_instance_id)
-    if generation != group.generation:
-        raise IllegalGeneration(f"{group.id} is at generation {group.generation}, not {generation}")
-
-
-def check_consumer_transaction(group: ConsumerGroup, request: OffsetCommitRequest) -> CheckPartition | None:
+def check_transaction(group: ConsumerGroup, request: OffsetCommitRequest) -> CheckPartition | None:
     """Raise unless a transaction commits for a member, or does not say for whom."""
     epoch = request.generation_id_or_member_epoch
     if epoch < 0 and (not group.members or (not request.member_id and request.group_instance_id is None)):
@@ -90,7 +49,7 @@ def check_consumer_transaction(group: ConsumerGroup, request: OffsetCommitReques
     return check
 
 
-def check_consumer_fetch(group: ConsumerGroup, request: OffsetFetchRequestGroup) -> None:
+def check_fetch(group: ConsumerGroup, request: OffsetFetchRequestGroup) -> None:
     """Raise unless a fetch comes from a member, or does not say from whom."""
     if request.member_id is None and request.member_epoch < 0:
         return
@@ -99,10 +58,14 @@ def check_consumer_fetch(group: ConsumerGroup, request: OffsetFetchRequestGroup)
         raise _stale(member, f"{member.id} is at epoch {member.epoch}, not {request.member_epoch}")
 
 
-def check_classic_delete(group: LiveGroup) -> None:
-    """Raise when offsets of a group cannot be deleted because it has members whose topics we do not know."""
-    if group.state is not GroupState.EMPTY and not group.is_consumers:
-        raise NonEmptyGroup(f"{group.id} has members")
+def is_subscribed(group: ConsumerGroup, topic: str) -> bool:
+    """Whether some member wants a topic."""
+    return topic in group.topics_by_name or topic in group.topics_by_regex
+
+
+def ageing_of(group: ConsumerGroup) -> Ageing:
+    """How the offsets of a consumer group age: from their commit, for topics that nobody wants."""
+    return Ageing(commit_time, lambda topic: is_subscribed(group, topic))
 
 
 def _since_check(member: Member, epoch: int) -> CheckPartition:

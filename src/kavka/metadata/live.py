@@ -1,0 +1,101 @@
+"""The settings in force: what a node was started with, under what the cluster's metadata has set since (KIP-226).
+
+One owner per node. Who needs a value asks here when it uses it, or subscribes to hear of changes; nobody keeps a copy
+of what may change. What may be set at all is checked before it is written, not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from kavka.metadata.delta import MetadataDelta
+from kavka.metadata.image.configs import ConfigResource, ConfigsImage, ResourceType
+from kavka.metadata.image.metadata import EMPTY, MetadataImage
+from kavka.model.settings.types import Setting
+from kavka.model.settings.values import Values, group_values, topic_values, with_dynamic
+
+T = TypeVar("T")
+
+Subscriber = Callable[[Values], None]
+"""Is told the node's settings after they have changed."""
+
+
+class SettingsAt:
+    """A node's settings as of any image; remembers the last answer, and nothing that an image does not say."""
+
+    __slots__ = ("_for", "_values", "node_id", "static")
+
+    def __init__(self, node_id: int, static: Values) -> None:
+        self.node_id = node_id
+        self.static = static
+        """What the node was started with: for checking a change, and for what can only be set there."""
+        self._for: tuple[Mapping[str, str], Mapping[str, str]] | None = None
+        self._values = static
+
+    def broker(self, configs: ConfigsImage) -> Values:
+        """The node's own: set for this broker, else for all brokers, else at its start, else the default."""
+        layers = configs.of_broker(self.node_id), configs.of_all_brokers
+        if self._for is None or self._for[0] is not layers[0] or self._for[1] is not layers[1]:
+            self._values = with_dynamic(self.static, *layers)
+            self._for = layers
+        return self._values
+
+    def topic(self, configs: ConfigsImage, name: str) -> Values:
+        """A topic's: set for it, else what the node's come to; raises SettingError."""
+        return topic_values(configs.of_topic(name), self.broker(configs))
+
+    def group(self, configs: ConfigsImage, group_id: str) -> Values:
+        """A group's: set for it, else what the node's come to; raises SettingError."""
+        texts = configs.of(ConfigResource(ResourceType.GROUP, group_id))
+        return group_values(texts, self.broker(configs))
+
+    def concerns(self, delta: MetadataDelta) -> bool:
+        """Whether a change of the metadata changes the node's own settings."""
+        names = ("", str(self.node_id))
+        return any(one.type == ResourceType.BROKER and one.name in names for one in delta.configs)
+
+
+class LiveSettings:
+    """The settings in force on this node."""
+
+    __slots__ = ("_at", "_configs", "_subscribers", "_values")
+
+    def __init__(self, node_id: int, static: Values, image: MetadataImage = EMPTY) -> None:
+        self._at = SettingsAt(node_id, static)
+        self._configs = image.configs
+        self._values = self._at.broker(image.configs)
+        self._subscribers: list[Subscriber] = []
+
+    @property
+    def static(self) -> Values:
+        """What the node was started with."""
+        return self._at.static
+
+    @property
+    def values(self) -> Values:
+        """The node's settings now."""
+        return self._values
+
+    def __getitem__(self, setting: Setting[T]) -> T:
+        return self._values[setting]
+
+    def topic(self, name: str) -> Values:
+        """A topic's settings now; raises SettingError."""
+        return self._at.topic(self._configs, name)
+
+    def group(self, group_id: str) -> Values:
+        """A group's settings now; raises SettingError."""
+        return self._at.group(self._configs, group_id)
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Tell of every change of the node's settings from now on, in the order of subscribing."""
+        self._subscribers.append(subscriber)
+
+    def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Go on to a later image: before everybody else who follows the metadata, who may ask for values."""
+        self._configs = image.configs
+        if self._at.concerns(delta):
+            self._values = self._at.broker(image.configs)
+            for subscriber in self._subscribers:
+                subscriber(self._values)
