@@ -382,6 +382,17 @@ def test_the_caps_on_connections_can_be_changed_while_the_node_runs(cluster: Clu
                 assert third.produce("orders", b"x")[0] == 0
 
 
+def test_a_cap_on_connections_that_was_set_while_the_node_ran_holds_after_a_restart(cluster: Cluster) -> None:
+    with talk(cluster.bootstrap) as raw:
+        create(raw, "orders")
+        configure(raw, BROKER, "", max_connections_per_ip=1)
+    cluster.restart()
+    with talk(cluster.bootstrap) as raw:
+        assert raw.produce("orders", b"x")[0] == 0
+        with talk(cluster.bootstrap) as second, pytest.raises(HangupError):
+            second.produce("orders", b"x")
+
+
 def test_retention_that_is_switched_on_takes_old_segments_with_a_reader_at_work(tmp_path: Path) -> None:
     config = {"log.retention.check.interval.ms": "200", "log.segment.delete.delay.ms": "0"}
     with Cluster(data_dir=tmp_path / "data", config=config) as cluster, talk(cluster.bootstrap) as raw:

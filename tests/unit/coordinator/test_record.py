@@ -20,7 +20,8 @@ from kavka.coordinator.consumer.records import (
 )
 from kavka.coordinator.kinds import codec_of
 from kavka.coordinator.offsets.records import OffsetCommitKey, OffsetCommitValue
-from kavka.coordinator.record import Record, Unknown
+from kavka.coordinator.record import Record, RecordCodec, Unknown
+from kavka.coordinator.txn.codec import CODEC as TRANSACTIONS
 from kavka.model.types import Uuid
 
 CODEC = codec_of()
@@ -148,3 +149,13 @@ def test_every_kind_of_record_has_its_classes():
 @given(st.sampled_from(sorted(CODEC.classes)), st.binary(max_size=60), st.binary(max_size=60) | st.none())
 def test_no_bytes_make_reading_fail(kind, key, value):
     assert isinstance(CODEC.decode(kind.to_bytes(2) + key, value), Record | Unknown)
+
+
+def test_a_topic_has_records_of_its_own():
+    numbers = {0: "LegacyOffsetCommitKey", 1: "OffsetCommitKey"}
+    assert {kind: CODEC.classes[kind][0].__name__ for kind in numbers} == numbers
+    assert TRANSACTIONS.classes[0][0].__name__ == "TransactionLogKey"
+    with pytest.raises(KeyError):
+        TRANSACTIONS.encode(OFFSET)
+    with pytest.raises(ValueError, match="both of type 1"):
+        RecordCodec([CODEC.classes[1], CODEC.classes[1]])

@@ -13,6 +13,7 @@ from kavka.metadata.records.topics import PartitionChangeRecord, PartitionRecord
 from kavka.model.errors import CoordinatorLoadInProgress, KafkaStorageError, NotCoordinator
 from kavka.model.transition import Transition
 from kavka.model.types import Uuid
+from kavka.records.builder import BatchBuilder
 from kavka.runtime.coordinators import Coordinators, java_hash, partition_of
 
 TOPIC_ID = Uuid(bytes(15) + b"\x09")
@@ -337,5 +338,29 @@ def test_one_can_wait_for_a_shard_that_is_to_come(world, clock):
         world.lead(0, 2)
         assert not await world.coordinators.serves("any", 1000)
         assert clock.now_ms() - began == 1000
+
+    world(scenario)
+
+
+def test_records_that_were_passed_over_are_counted(world):
+    async def scenario(world):
+        port = world.replicas.partitions[0]
+        for key in (b"word", b"what", b"what"):
+            builder = BatchBuilder()
+            builder.append(key, b"a", 1)
+            port.append_own(builder.build(), 1)
+        world.create(1)
+        await turns()
+        assert await look(world.coordinators.of("any")) == ["a"]
+        assert world.coordinators.passed_over == 2
+
+    world(scenario)
+
+
+def test_a_key_belongs_to_who_leads_its_partition_in_an_image(world):
+    async def scenario(world):
+        assert world.coordinators.leader_in(EMPTY, "any") == -1
+        world.create(2, 1, 3)
+        assert [world.coordinators.leader_in(world.image, world.key_of(index)) for index in range(3)] == [2, 1, 3]
 
     world(scenario)

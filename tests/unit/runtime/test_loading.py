@@ -9,7 +9,13 @@ import logging
 import pytest
 from played import CODEC, PlayedPartition, Script
 
+from kavka.coordinator.txn.codec import CODEC as CODEC_OF_TRANSACTIONS
+from kavka.coordinator.txn.machine import TransactionCoordinator
+from kavka.coordinator.txn.state import Transaction, entry
+from kavka.metadata.image import EMPTY
 from kavka.model.errors import CorruptMessage
+from kavka.model.settings import broker_values
+from kavka.protocol.schema import replace
 from kavka.records.builder import BatchBuilder
 from kavka.records.control import txn_marker_batch
 from kavka.runtime.loading import Loader
@@ -70,6 +76,35 @@ def test_records_that_nobody_knows_are_passed_over_with_a_warning(load, caplog):
     assert machine.words == ["a", "b"]
     assert found.passed_over == 1
     assert "__log-0: passed over: no word at offset 1" in caplog.text
+
+
+def test_a_record_that_the_machine_cannot_take_in_costs_only_itself(load, caplog):
+    with caplog.at_level(logging.WARNING):
+        machine, found = load(partition(batch("a", "poison", "b"), batch("c", first=3)))
+    assert machine.words == ["a", "b", "c"]
+    assert (found.records, found.passed_over) == (3, 1)
+    assert "__log-0: passed over: the record at offset 1 cannot be taken in" in caplog.text
+
+
+def test_a_transaction_of_an_unknown_status_costs_only_itself(play, caplog):
+    def transaction(id_, status):
+        found = Transaction(producer_id=7, producer_epoch=0, timeout_ms=1000, updated_ms=5)
+        entry_ = entry(id_, found, 0)
+        return CODEC_OF_TRANSACTIONS.encode(entry_._replace(value=replace(entry_.value, transaction_status=status)))
+
+    builder = BatchBuilder()
+    for id_, status in (("t", 0), ("u", 99), ("v", 4), ("w", 6), ("x", -1)):
+        builder.append(*transaction(id_, status), 1000)
+    machine = TransactionCoordinator(broker_values({}), EMPTY, new_producer_id=lambda: 1)
+
+    async def work():
+        return await Loader(partition(builder.build()), machine, CODEC_OF_TRANSACTIONS).run()
+
+    with caplog.at_level(logging.WARNING):
+        found = play(work())
+    assert list(machine.state.transactions) == ["t", "v"]
+    assert found.passed_over == 3
+    assert "a transaction of unknown status 99 at offset 1" in caplog.text
 
 
 def test_many_bad_records_do_not_flood_the_log(load, caplog):
