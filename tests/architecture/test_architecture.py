@@ -60,6 +60,7 @@ HANDLER_LINES = 150
 FUNCTION_LINES = 50
 LONG_FUNCTIONS_EXEMPT = ("kernels/", "protocol/schemas/")  # flat inner loops; message declarations
 BANNED_NAMES = {"utils", "util", "common", "helpers", "helper"}
+ASKED_OF_CONTROLLER = {"submit", "quorum", "status", "broker_disconnected"}  # what a MetadataView cannot answer
 TASK_GROUPS = {"tg", "group", "_group", "tasks", "_tasks"}
 
 
@@ -206,6 +207,41 @@ def needs_task(function: ast.expr) -> bool:
     return False
 
 
+def test_handlers_go_by_the_settings_in_force() -> None:
+    wrong = [
+        f"{short(path)} is given what the node was started with: take LiveSettings"
+        for path in files(SOURCE / "broker" / "handlers")
+        if "Values" in services_of(path)
+    ]
+    assert not wrong, "\n".join(["", *wrong])
+
+
+def test_handlers_that_only_read_the_metadata_take_the_view() -> None:
+    wrong = [
+        f"{short(path)} only reads the metadata: take MetadataView, not ControllerLoop"
+        for path in files(SOURCE / "broker" / "handlers")
+        if "ControllerLoop" in services_of(path) and not asks_controller(tree(path))
+    ]
+    assert not wrong, "\n".join(["", *wrong])
+
+
+def services_of(path: Path) -> set[str]:
+    """The types that a handler names in its signature."""
+    found = (node for node in tree(path).body if isinstance(node, ast.AsyncFunctionDef) and node.name == path.stem)
+    return {one.annotation.id for node in found for one in node.args.args if isinstance(one.annotation, ast.Name)}
+
+
+def asks_controller(module: ast.Module) -> bool:
+    """Whether more than the image is asked of what is called the controller."""
+    return any(
+        isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "controller"
+        and node.attr in ASKED_OF_CONTROLLER
+        for node in ast.walk(module)
+    )
+
+
 def test_errors_are_not_swallowed() -> None:
     wrong = [
         f"{short(path)}:{node.lineno} swallows every error"
@@ -251,6 +287,9 @@ def test_the_rules_see_what_they_forbid() -> None:
         assert not starts_ownerless_task(call(text)), text
     assert needs_task(call("asyncio.timeout(1)"))
     assert not needs_task(call("within(1)"))
+    assert asks_controller(ast.parse("await controller.submit(x)"))
+    assert not asks_controller(ast.parse("controller.image.topics"))
+    assert {"MetadataView", "LiveSettings"} <= services_of(SOURCE / "broker" / "handlers" / "metadata.py")
     for text in ("except Exception: pass", "except: ...", "except (OSError, BaseException): pass"):
         assert catches_all(handler(text)), text
         assert only_passes(handler(text)), text

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from kavka.broker.config import node_config
-from kavka.broker.coordinating import COORDINATORS, groups
+from kavka.broker.coordinating import COORDINATORS
 from kavka.broker.coordination import GroupCoordination
 from kavka.broker.wiring import Node
 from kavka.client.connection import connect
@@ -215,7 +215,7 @@ def node(tmp_path):
         def clubs(host):
             return GroupCoordination(host, kinds=(*KINDS, ClubKind))
 
-        makers = [make(clubs if one is groups else one) for one in (*COORDINATORS, Numbers)]
+        makers = [make(one) for one in (clubs, *COORDINATORS[1:], Numbers)]
         texts = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path), "offsets.topic.num.partitions": "2"}
         running = asyncio.ensure_future(
             Node(node_config(texts), RealDisk(), SystemClock(), coordinators=makers).run(reports.put_nowait, stopping)

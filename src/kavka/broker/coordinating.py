@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,24 +26,24 @@ if TYPE_CHECKING:
     from kavka.runtime.verification import Verification
 
 
-def groups(node: HostNode) -> Coordinator:
-    """The coordinator of groups and their offsets."""
-    from kavka.broker.coordination import GroupCoordination
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """A coordinator whose class is imported when it is made."""
 
-    return GroupCoordination(node)
+    module: str
+    name: str
+
+    def __call__(self, node: HostNode) -> Coordinator:
+        """Make it."""
+        make: Make = getattr(import_module(self.module), self.name)
+        return make(node)
 
 
-def transactions(node: HostNode) -> Coordinator:
-    """The coordinator of transactions; the groups hear from it how those end that commit offsets."""
-    from kavka.broker.transactions import TransactionCoordination
-
-    return TransactionCoordination(node)
-
-
-COORDINATORS: Final[Sequence[Make]] = (groups, transactions)
+COORDINATORS: Final[Sequence[Make]] = (
+    Deferred("kavka.broker.coordination", "GroupCoordination"),
+    Deferred("kavka.broker.transactions", "TransactionCoordination"),
+)
 """A coordinator that needs another comes after it."""
-PARTS: Final = ("kavka.broker.coordination", "kavka.broker.transactions")
-"""What takes long to import."""
 
 
 class Coordinating:
@@ -70,8 +71,9 @@ class Coordinating:
     async def load(self) -> None:
         """Import what the coordinators consist of, beside what is being done, and make them."""
         loop = asyncio.get_running_loop()
-        for part in PARTS:
-            await loop.run_in_executor(None, import_module, part)
+        for make in self._makes:
+            if isinstance(make, Deferred):
+                await loop.run_in_executor(None, import_module, make.module)
         self.made()
 
     def made(self) -> NodeCoordinators:
