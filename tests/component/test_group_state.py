@@ -18,7 +18,7 @@ from kavka.protocol.schemas.produce import (
     TopicProduceData,
 )
 from kavka.records.builder import BatchBuilder
-from kavka.runtime.coordinators import partition_of
+from kavka.runtime.shards import partition_of
 from kavka.testing import Cluster
 
 CONFIG = {"offsets.topic.num.partitions": "4", "group.initial.rebalance.delay.ms": "0"}

@@ -40,9 +40,9 @@ from kavka.protocol.schemas.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from kavka.runtime.coordinator import COMPACTED, InternalTopic, LogCoordinator
-from kavka.runtime.coordinators import Coordinators
+from kavka.runtime.coordinators import COMPACTED, InternalTopic, LogCoordinator
 from kavka.runtime.shard import Surroundings
+from kavka.runtime.shards import Shards
 from kavka.storage.disk import RealDisk
 
 # -- a kind of group: a club, whose members pay for a while ---------------------------------------------
@@ -158,7 +158,7 @@ class Numbers(LogCoordinator):
 
     def __init__(self, host):
         around = Surroundings(host.loop, host.clock, host.timers, host.force, 5_000, -1)
-        self.shards = Coordinators(NUMBERS, 3, host.replicas, lambda image: NumbersMachine(), NumbersCodec(), around)
+        self.shards = Shards(NUMBERS, 3, host.replicas, lambda image: NumbersMachine(), NumbersCodec(), around)
 
     def internal_topic(self, values):
         return InternalTopic(NUMBERS, 3, keys.OFFSETS_TOPIC_REPLICATION_FACTOR, COMPACTED)

@@ -54,7 +54,7 @@ from kavka.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from kavka.broker.replicating import Replicating
-    from kavka.runtime.coordinator import Make
+    from kavka.runtime.coordinators import Make
 
 log = logging.getLogger(__name__)
 

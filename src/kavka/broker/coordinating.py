@@ -21,7 +21,7 @@ from kavka.replica.partition import Partition
 from kavka.replica.syncing import Syncer
 
 if TYPE_CHECKING:
-    from kavka.runtime.coordinator import Coordinator, HostNode, Make, NodeCoordinators
+    from kavka.runtime.coordinators import Coordinator, HostNode, Make, NodeCoordinators
     from kavka.runtime.shard import Done, Port
     from kavka.runtime.verification import Verification
 
@@ -79,7 +79,7 @@ class Coordinating:
     def made(self) -> NodeCoordinators:
         """The coordinators, from now on if there are none yet."""
         if self._made is None:
-            from kavka.runtime.coordinator import HostNode, NodeCoordinators
+            from kavka.runtime.coordinators import HostNode, NodeCoordinators
             from kavka.runtime.timers import Timers
 
             loop, made = asyncio.get_running_loop(), NodeCoordinators()

@@ -16,11 +16,11 @@ from kavka.metadata.live import LiveSettings
 from kavka.metadata.names import CONSUMER_OFFSETS
 from kavka.model.errors import UnsupportedVersion
 from kavka.model.settings import Values, coordinators
-from kavka.runtime.coordinator import COMPACTED, HostNode, InternalTopic, LogCoordinator
-from kavka.runtime.coordinators import Coordinators
+from kavka.runtime.coordinators import COMPACTED, HostNode, InternalTopic, LogCoordinator
 from kavka.runtime.groups import Groups
 from kavka.runtime.patterns import Patterns
 from kavka.runtime.shard import Surroundings
+from kavka.runtime.shards import Shards
 
 
 class GroupCoordination(LogCoordinator):
@@ -35,7 +35,7 @@ class GroupCoordination(LogCoordinator):
         def new_machine(image: MetadataImage) -> GroupCoordinator:
             return GroupCoordinator(settings.values, image, new_id=node.new_id, match=patterns.match, kinds=kinds)
 
-        self.shards: Coordinators[GroupCoordinator] = Coordinators(
+        self.shards: Shards[GroupCoordinator] = Shards(
             CONSUMER_OFFSETS,
             settings[coordinators.OFFSETS_TOPIC_NUM_PARTITIONS],
             node.replicas,

@@ -7,7 +7,7 @@ from kavka.controller.topics import CreatedTopic, NewTopic
 from kavka.metadata.image import MetadataImage
 from kavka.model.errors import CoordinatorNotAvailable, KafkaError, TopicAlreadyExists
 from kavka.model.settings import Setting, Values
-from kavka.runtime.coordinator import InternalTopic
+from kavka.runtime.coordinators import InternalTopic
 
 
 async def create_if_missing(creation: TopicCreation, topic: InternalTopic, values: Values) -> None:

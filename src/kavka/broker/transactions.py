@@ -12,10 +12,10 @@ from kavka.metadata.image import MetadataImage
 from kavka.metadata.names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from kavka.model.settings import Values, coordinators
 from kavka.model.settings.broker import REQUEST_TIMEOUT_MS
-from kavka.runtime.coordinator import HostNode, InternalTopic, LogCoordinator
-from kavka.runtime.coordinators import Coordinators
+from kavka.runtime.coordinators import HostNode, InternalTopic, LogCoordinator
 from kavka.runtime.markers import Markers, MarkerWriter
 from kavka.runtime.shard import Surroundings
+from kavka.runtime.shards import Shards
 from kavka.runtime.transactions import SpareIds, Transactions
 from kavka.runtime.verification import Verification
 
@@ -37,7 +37,7 @@ class TransactionCoordination(LogCoordinator):
         groups = node.made.of_topic(CONSUMER_OFFSETS).shards
         self.writer = MarkerWriter(node.replicas, groups, node.force, node.clock, timeout_ms)
         self.markers = Markers(node.replicas, self.writer, node.ask)
-        self.shards: Coordinators[TransactionCoordinator] = Coordinators(
+        self.shards: Shards[TransactionCoordinator] = Shards(
             TRANSACTION_STATE,
             settings[coordinators.TRANSACTION_STATE_LOG_NUM_PARTITIONS],
             node.replicas,

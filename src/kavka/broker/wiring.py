@@ -55,7 +55,7 @@ from kavka.storage.disk import Disk
 from kavka.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
-    from kavka.runtime.coordinator import Make
+    from kavka.runtime.coordinators import Make
 
 log = logging.getLogger(__name__)
 

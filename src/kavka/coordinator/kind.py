@@ -30,7 +30,7 @@ from kavka.protocol.schemas.offset_fetch import OffsetFetchRequestGroup
 from kavka.protocol.schemas.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
-    from kavka.coordinator.state import Groups, ShardState
+    from kavka.coordinator.state import GroupsById, ShardState
 
 G = TypeVar("G")
 K = TypeVar("K", bound="GroupKind[Any]")
@@ -58,7 +58,7 @@ class GroupKind(ABC, Generic[G]):
 
     @staticmethod
     @abstractmethod
-    def replay(groups: Groups, record: Record) -> None:
+    def replay(groups: GroupsById, record: Record) -> None:
         """Take in one of the records: the only writer of the kind's groups. Nothing may insist on an order."""
 
     # -- the shard's life -------------------------------------------------------------------------

@@ -11,9 +11,9 @@ from kavka.coordinator.offsets.records import LegacyOffsetCommitKey, OffsetCommi
 from kavka.coordinator.offsets.state import NO_PRODUCER, OffsetsState, PartitionId, read_offset
 from kavka.coordinator.record import Record
 
-Groups = dict[str, Any]
-"""Groups of whatever kind, by id: `kind.Kinds` knows which is of which."""
-Replay = Callable[[Groups, Record], None]
+GroupsById = dict[str, Any]
+"""GroupsById of whatever kind, by id: `kind.Kinds` knows which is of which."""
+Replay = Callable[[GroupsById, Record], None]
 """Takes in a record of a group."""
 
 _OFFSET_KEYS: Final = (OffsetCommitKey, LegacyOffsetCommitKey)
@@ -25,7 +25,7 @@ class ShardState:
 
     replays: Mapping[type[Any], Replay] = field(compare=False, repr=False)
     """Who takes in the records of groups, by the class of their keys."""
-    groups: Groups = field(default_factory=dict)
+    groups: GroupsById = field(default_factory=dict)
     offsets: OffsetsState = field(default_factory=OffsetsState)
 
     def replay(self, record: Record, offset: int, producer_id: int = NO_PRODUCER) -> None:

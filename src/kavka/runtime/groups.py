@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kavka.coordinator.requests import Client
 from kavka.model.errors import InvalidGroupId, KafkaError, NotCoordinator
 from kavka.model.transition import Transition
-from kavka.runtime.coordinators import Coordinators
 from kavka.runtime.patterns import Patterns
 from kavka.runtime.shard import Shard
+from kavka.runtime.shards import Shards
 
 if TYPE_CHECKING:  # the machine and its messages are imported after the start, see `broker.coordination`
     from kavka.coordinator.groups import GroupCoordinator
@@ -34,15 +34,15 @@ K = TypeVar("K", bound="GroupKind[Any]")
 class Groups:
     """Every group that this node coordinates."""
 
-    def __init__(self, coordinators: Coordinators[GroupCoordinator], patterns: Patterns) -> None:
-        self._coordinators = coordinators
+    def __init__(self, shards: Shards[GroupCoordinator], patterns: Patterns) -> None:
+        self._shards = shards
         self._patterns = patterns
         self._tokens = count(1)
 
     def _of(self, group_id: str) -> Shard[GroupCoordinator]:
         if not group_id:
             raise InvalidGroupId("a group id is missing")
-        return self._coordinators.of(group_id)
+        return self._shards.of(group_id)
 
     # -- one kind of group ----------------------------------------------------------------------------
 
@@ -50,7 +50,7 @@ class Groups:
         self, kind: type[K], group_id: str, decide: Callable[[K, int], Transition[T]], token: Hashable = None
     ) -> T:
         """Ask a kind of group in the shard of a group, at a time; a request that may be parked needs a token."""
-        shard = self._coordinators.of(group_id)
+        shard = self._shards.of(group_id)
         return await shard.submit(lambda machine, now_ms: decide(machine.kind(kind), now_ms), token)
 
     async def ask_each(
@@ -105,12 +105,12 @@ class Groups:
 
     async def commit_offsets(self, request: OffsetCommitRequest, client: Client) -> OffsetCommitResponse:
         """Remember how far a group has read; old clients may do so for a group without a name."""
-        shard = self._coordinators.of(request.group_id)
+        shard = self._shards.of(request.group_id)
         return await shard.submit(lambda machine, now_ms: machine.commit_offsets(request, client, now_ms))
 
     def offsets_partition(self, group_id: str) -> int:
         """The partition of `__consumer_offsets` that a group's offsets are in."""
-        return self._coordinators.partition_of(group_id)
+        return self._shards.partition_of(group_id)
 
     async def commit_transactional_offsets(
         self, request: OffsetCommitRequest, producer_id: int, producer_epoch: int, check: Callable[[], None]
@@ -126,7 +126,7 @@ class Groups:
 
     async def fetch_offsets(self, request: OffsetFetchRequestGroup, *, stable: bool) -> OffsetFetchResponseGroup:
         """How far a group has read."""
-        shard = self._coordinators.of(request.group_id)
+        shard = self._shards.of(request.group_id)
         return await shard.submit(lambda machine, _: Transition(machine.fetch_offsets(request, stable=stable)))
 
     async def delete_offsets(self, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
@@ -138,7 +138,7 @@ class Groups:
     async def list_groups(self, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
         """The groups that are in some states and of some kinds; raises while some of them are being loaded."""
         found: list[ListedGroup] = []
-        for shard in self._coordinators:
+        for shard in self._shards:
             try:
                 found += await shard.submit(lambda machine, _: Transition(machine.list_groups(states, types)))
             except NotCoordinator:
@@ -166,10 +166,10 @@ class Groups:
             if named and not id_:
                 found.append(failed(id_, InvalidGroupId("a group id is missing")))
             else:
-                by_partition.setdefault(self._coordinators.partition_of(id_), []).append(id_)
+                by_partition.setdefault(self._shards.partition_of(id_), []).append(id_)
         for some in by_partition.values():
             try:
-                rows: list[T] = await self._coordinators.of(some[0]).submit(partial(_ask, ask, some))
+                rows: list[T] = await self._shards.of(some[0]).submit(partial(_ask, ask, some))
                 found += rows
             except KafkaError as error:
                 found += [failed(id_, error) for id_ in some]

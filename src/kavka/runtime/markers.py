@@ -38,8 +38,8 @@ from kavka.protocol.schemas.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from kavka.records.control import txn_marker_batch
-from kavka.runtime.coordinators import Coordinators
 from kavka.runtime.shard import Done, Port, Shard, State, settle
+from kavka.runtime.shards import Shards
 
 if TYPE_CHECKING:
     from kavka.coordinator.txn.machine import TransactionCoordinator
@@ -96,7 +96,7 @@ class MarkerWriter:
     def __init__(
         self,
         replicas: Replicas,
-        groups: Coordinators[Any],
+        groups: Shards[Any],
         force: Callable[[Port, Done], None],
         clock: Clock,
         timeout_ms: int,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kavka.model.errors import CoordinatorLoadInProgress, InvalidRegularExpression, KafkaError, NotCoordinator
 from kavka.model.transition import Transition
 from kavka.model.types import TopicPartition
-from kavka.runtime.coordinators import Coordinators
+from kavka.runtime.shards import Shards
 
 if TYPE_CHECKING:  # the machine is imported after the start, see `broker.transactions`
     from kavka.coordinator.txn.machine import TransactionCoordinator
@@ -41,17 +41,17 @@ class SpareIds:
 class Transactions:
     """Every transactional id that this node coordinates."""
 
-    def __init__(self, coordinators: Coordinators[TransactionCoordinator], ids: SpareIds) -> None:
-        self._coordinators = coordinators
+    def __init__(self, shards: Shards[TransactionCoordinator], ids: SpareIds) -> None:
+        self._shards = shards
         self._ids = ids
 
     def coordinator_of(self, transactional_id: str) -> int:
         """The node that coordinates an id; -1 if none does."""
-        return self._coordinators.leader_in(self._coordinators.image, transactional_id)
+        return self._shards.leader_in(self._shards.image, transactional_id)
 
     async def init_producer_id(self, request: Init) -> Initialized:
         """Give a producer its id, and fence those before it."""
-        shard = self._coordinators.of(request.transactional_id)
+        shard = self._shards.of(request.transactional_id)
         await self._ids.fill()
         found = await shard.submit(lambda machine, now_ms: machine.init_producer_id(request, now_ms))
         if isinstance(found, KafkaError):
@@ -66,7 +66,7 @@ class Transactions:
         client_version: int,
     ) -> None:
         """Make partitions part of a transaction."""
-        shard = self._coordinators.of(transactional_id)
+        shard = self._shards.of(transactional_id)
         await shard.submit(
             lambda machine, now_ms: machine.add_partitions(
                 transactional_id, producer, partitions, client_version, now_ms
@@ -77,7 +77,7 @@ class Transactions:
         self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, int]:
         """Error codes: whether partitions are part of a transaction."""
-        shard = self._coordinators.of(transactional_id)
+        shard = self._shards.of(transactional_id)
         return await shard.submit(
             lambda machine, _: Transition(machine.verify_partitions(transactional_id, producer, partitions))
         )
@@ -86,7 +86,7 @@ class Transactions:
         self, transactional_id: str, producer: ProducerIdAndEpoch, *, commit: bool, client_version: int
     ) -> ProducerIdAndEpoch:
         """Decide how a transaction ends; its markers are written afterwards."""
-        shard = self._coordinators.of(transactional_id)
+        shard = self._shards.of(transactional_id)
         await self._ids.fill()
         return await shard.submit(
             lambda machine, now_ms: machine.end(
@@ -96,13 +96,13 @@ class Transactions:
 
     async def describe(self, transactional_id: str) -> Transaction:
         """The last transaction of an id."""
-        shard = self._coordinators.of(transactional_id)
+        shard = self._shards.of(transactional_id)
         return await shard.submit(lambda machine, _: Transition(machine.describe(transactional_id)))
 
     async def list(self, wanted: Callable[[str, Transaction], bool]) -> list[tuple[str, Transaction]]:
         """The transactional ids of this node, as far as they are wanted; raises while some are being loaded."""
         found: list[tuple[str, Transaction]] = []
-        for shard in self._coordinators:
+        for shard in self._shards:
             try:
                 found += await shard.submit(lambda machine, _: Transition(machine.list(wanted)))
             except NotCoordinator:

@@ -34,9 +34,9 @@ from kavka.protocol.schemas.write_txn_markers import (
 )
 from kavka.records.batch import records, scan
 from kavka.records.control import parse_txn_marker
-from kavka.runtime.coordinators import Coordinators
 from kavka.runtime.markers import Marker, Markers, MarkerWriter
 from kavka.runtime.shard import Surroundings
+from kavka.runtime.shards import Shards
 from kavka.runtime.timers import Timers
 from kavka.runtime.transactions import SpareIds, Transactions
 
@@ -108,7 +108,7 @@ class World:
         self.writer = MarkerWriter(self.replicas, None, Forcing(), clock, 1_000)
         self.markers = Markers(self.replicas, self.writer, self.other)
         around = Surroundings(loop, clock, Timers(loop), Forcing(), 5_000, -1, publish=self.markers.publish)
-        self.shards = Coordinators(
+        self.shards = Shards(
             STATE,
             1,
             self.replicas,

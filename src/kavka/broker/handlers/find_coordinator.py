@@ -20,7 +20,7 @@ from kavka.model.errors import CoordinatorNotAvailable, InvalidRequest, KafkaErr
 from kavka.model.types import Endpoint, Uuid
 from kavka.protocol.schemas.find_coordinator import Coordinator as Row
 from kavka.protocol.schemas.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from kavka.runtime.coordinator import Coordinator, NodeCoordinators
+from kavka.runtime.coordinators import Coordinator, NodeCoordinators
 
 SHARE = 2
 NOWHERE = Endpoint("", "", -1, "")

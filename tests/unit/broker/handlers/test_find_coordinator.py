@@ -14,8 +14,8 @@ from kavka.broker.topic_creation import TopicCreation
 from kavka.broker.transactions import TransactionCoordination
 from kavka.controller.topics import NewTopic
 from kavka.protocol.schemas.find_coordinator import FindCoordinatorRequest
-from kavka.runtime.coordinator import LogCoordinator, NodeCoordinators
-from kavka.runtime.coordinators import Coordinators, partition_of
+from kavka.runtime.coordinators import LogCoordinator, NodeCoordinators
+from kavka.runtime.shards import Shards, partition_of
 
 
 class Loaded(LogCoordinator):
@@ -24,7 +24,7 @@ class Loaded(LogCoordinator):
     def __init__(self, like=GroupCoordination, there=True):
         self.key_type = like.key_type
         self.internal_topic = partial(like.internal_topic, self)
-        self.shards = Coordinators(TOPICS[like], 50, None, None, None, None)
+        self.shards = Shards(TOPICS[like], 50, None, None, None, None)
         self.asked = []
         self.there = there
 

@@ -14,7 +14,7 @@ from kavka.model.errors import CoordinatorLoadInProgress, KafkaStorageError, Not
 from kavka.model.transition import Transition
 from kavka.model.types import Uuid
 from kavka.records.builder import BatchBuilder
-from kavka.runtime.coordinators import Coordinators, java_hash, partition_of
+from kavka.runtime.shards import Shards, java_hash, partition_of
 
 TOPIC_ID = Uuid(bytes(15) + b"\x09")
 NODE = 1
@@ -54,15 +54,13 @@ class Replicas:
 
 
 class World:
-    """Coordinators of a topic `__log`, and its metadata."""
+    """The shards of a topic `__log`, and its metadata."""
 
     def __init__(self, clock, partitions=3):
         self.replicas = Replicas()
         self.force = Forcing()
         self.machines: list[Script] = []
-        self.coordinators = Coordinators(
-            "__log", 5, self.replicas, self.new_machine, CODEC, surroundings(clock, force=self.force)
-        )
+        self.shards = Shards("__log", 5, self.replicas, self.new_machine, CODEC, surroundings(clock, force=self.force))
         self.image = EMPTY
         self.replicas.partitions = {index: PlayedPartition(index) for index in range(partitions)}
 
@@ -73,7 +71,7 @@ class World:
     def change(self, *records):
         """Commit a change of the metadata."""
         self.image, delta = apply(self.image, records, self.image.offset + 1, 1)
-        for _ in self.coordinators.apply(self.image, delta):
+        for _ in self.shards.apply(self.image, delta):
             pass
 
     def create(self, *leaders):
@@ -102,17 +100,17 @@ class World:
 
     def key_of(self, index):
         """A key of a partition."""
-        return next(key for key in map(str, range(1000)) if self.coordinators.partition_of(key) == index)
+        return next(key for key in map(str, range(1000)) if self.shards.partition_of(key) == index)
 
 
 @pytest.fixture
 def world(play, clock):
-    """Runs a scenario in which the coordinators run."""
+    """Runs a scenario in which the shards are loaded."""
 
     def run(scenario):
         async def whole():
             world = World(clock)
-            running = asyncio.ensure_future(world.coordinators.run())
+            running = asyncio.ensure_future(world.shards.run())
             await turns()
             try:
                 await scenario(world)
@@ -131,9 +129,9 @@ async def look(shard):
 
 def test_before_there_is_a_topic_nothing_is_coordinated_and_the_default_count_decides(world):
     async def scenario(world):
-        assert {world.coordinators.partition_of(str(key)) for key in range(100)} == set(range(5))
+        assert {world.shards.partition_of(str(key)) for key in range(100)} == set(range(5))
         with pytest.raises(NotCoordinator):
-            world.coordinators.of("group")
+            world.shards.of("group")
 
     world(scenario)
 
@@ -142,10 +140,10 @@ def test_only_partitions_that_this_node_leads_are_coordinated_here(world):
     async def scenario(world):
         world.create(1, 2, 1)
         await turns()
-        assert len(list(world.coordinators)) == 2
-        assert await look(world.coordinators.of(world.key_of(0))) == []
+        assert len(list(world.shards)) == 2
+        assert await look(world.shards.of(world.key_of(0))) == []
         with pytest.raises(NotCoordinator):
-            world.coordinators.of(world.key_of(1))
+            world.shards.of(world.key_of(1))
 
     world(scenario)
 
@@ -153,13 +151,13 @@ def test_only_partitions_that_this_node_leads_are_coordinated_here(world):
 def test_until_it_is_loaded_a_shard_says_so(world):
     async def scenario(world):
         world.create(1)
-        shard = world.coordinators.of("any")
+        shard = world.shards.of("any")
         with pytest.raises(CoordinatorLoadInProgress):
             await look(shard)
-        assert world.coordinators.loading == 1
+        assert world.shards.loading == 1
         await turns()
         assert await look(shard) == []
-        assert world.coordinators.loading == 0
+        assert world.shards.loading == 0
 
     world(scenario)
 
@@ -168,14 +166,14 @@ def test_the_same_replica_that_leads_again_is_loaded_again(world):
     async def scenario(world):
         world.create(1)
         await turns()
-        first = world.coordinators.of("any")
+        first = world.shards.of("any")
         world.replicas.partitions[0].led_since = 2
         world.lead(0, 1)
         await turns()
-        assert world.coordinators.of("any") is not first
+        assert world.shards.of("any") is not first
         with pytest.raises(NotCoordinator):
             await look(first)
-        assert await look(world.coordinators.of("any")) == []
+        assert await look(world.shards.of("any")) == []
 
     world(scenario)
 
@@ -184,9 +182,9 @@ def test_the_same_leader_in_a_new_epoch_goes_on(world):
     async def scenario(world):
         world.create(1)
         await turns()
-        first = world.coordinators.of("any")
+        first = world.shards.of("any")
         world.lead(0, 1)
-        assert world.coordinators.of("any") is first
+        assert world.shards.of("any") is first
 
     world(scenario)
 
@@ -195,12 +193,12 @@ def test_what_an_earlier_leader_left_uncommitted_is_heard_of_when_it_is_committe
     async def scenario(world):
         world.create(1)
         await turns()
-        await world.coordinators.of("any").submit(lambda machine, now_ms: Transition("ok", ("a",)))
+        await world.shards.of("any").submit(lambda machine, now_ms: Transition("ok", ("a",)))
         partition = world.replicas.partitions[0]
         partition.high_watermark, partition.led_since = 0, 2
         world.lead(0, 1)
         await turns()
-        waits = asyncio.ensure_future(look(world.coordinators.of("any")))
+        waits = asyncio.ensure_future(look(world.shards.of("any")))
         await turns()
         assert not waits.done()
         partition.commit()
@@ -224,16 +222,16 @@ def test_a_new_leader_sees_what_the_old_one_wrote(world):
     async def scenario(world):
         world.create(1)
         await turns()
-        shard = world.coordinators.of("any")
+        shard = world.shards.of("any")
         await shard.submit(lambda machine, now_ms: Transition(None, ("a", "b")))
         world.lead(0, 2)
         with pytest.raises(NotCoordinator):
-            world.coordinators.of("any")
+            world.shards.of("any")
         with pytest.raises(NotCoordinator):
             await look(shard)
         world.lead(0, 1)
         await turns()
-        assert await look(world.coordinators.of("any")) == ["a", "b"]
+        assert await look(world.shards.of("any")) == ["a", "b"]
 
     world(scenario)
 
@@ -242,9 +240,9 @@ def test_a_change_that_leaves_the_leader_leaves_the_shard(world):
     async def scenario(world):
         world.create(1)
         await turns()
-        shard = world.coordinators.of("any")
+        shard = world.shards.of("any")
         world.change(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, isr=[1]))
-        assert world.coordinators.of("any") is shard
+        assert world.shards.of("any") is shard
 
     world(scenario)
 
@@ -254,7 +252,7 @@ def test_a_deleted_topic_is_coordinated_no_more(world):
         world.create(1, 1)
         await turns()
         world.change(RemoveTopicRecord(topic_id=TOPIC_ID))
-        assert list(world.coordinators) == []
+        assert list(world.shards) == []
 
     world(scenario)
 
@@ -263,7 +261,7 @@ def test_after_a_failed_write_the_shard_is_loaded_from_what_the_log_has(world, c
     async def scenario(world):
         world.create(1)
         await turns()
-        shard = world.coordinators.of("any")
+        shard = world.shards.of("any")
         await shard.submit(lambda machine, now_ms: Transition(None, ("a",)))
         world.replicas.partitions[0].refuses = KafkaStorageError("full")
         with pytest.raises(NotCoordinator):
@@ -289,7 +287,7 @@ def test_a_log_that_cannot_be_read_is_tried_again(world):
         port.read_own = fail
         world.create(1)
         await turns()
-        shard = world.coordinators.of("any")
+        shard = world.shards.of("any")
         with pytest.raises(NotCoordinator):
             await look(shard)
         port.read_own = await_read
@@ -303,8 +301,8 @@ def test_closing_tells_all_and_coordinates_nothing(world):
     async def scenario(world):
         world.create(1, 1)
         await turns()
-        shards = list(world.coordinators)
-        world.coordinators.close()
+        shards = list(world.shards)
+        world.shards.close()
         for shard in shards:
             with pytest.raises(NotCoordinator):
                 await look(shard)
@@ -316,10 +314,10 @@ def test_what_was_led_before_the_start_is_loaded(world, clock):
     async def scenario(world):
         world.create(1, 2, 1)
         other = World(clock)
-        running = asyncio.ensure_future(other.coordinators.run())
-        other.coordinators.start(world.image)
+        running = asyncio.ensure_future(other.shards.run())
+        other.shards.start(world.image)
         await turns(5)
-        assert await look(other.coordinators.of(other.key_of(2))) == []
+        assert await look(other.shards.of(other.key_of(2))) == []
         running.cancel()
 
     world(scenario)
@@ -327,16 +325,16 @@ def test_what_was_led_before_the_start_is_loaded(world, clock):
 
 def test_one_can_wait_for_a_shard_that_is_to_come(world, clock):
     async def scenario(world):
-        waiting = asyncio.ensure_future(world.coordinators.serves("any", 1000))
+        waiting = asyncio.ensure_future(world.shards.serves("any", 1000))
         await turns()
         world.create(1)
         assert await waiting
-        assert await look(world.coordinators.of("any")) == []
+        assert await look(world.shards.of("any")) == []
         began = clock.now_ms()
-        assert await world.coordinators.serves("any", 1000)
+        assert await world.shards.serves("any", 1000)
         assert clock.now_ms() == began
         world.lead(0, 2)
-        assert not await world.coordinators.serves("any", 1000)
+        assert not await world.shards.serves("any", 1000)
         assert clock.now_ms() - began == 1000
 
     world(scenario)
@@ -351,16 +349,16 @@ def test_records_that_were_passed_over_are_counted(world):
             port.append_own(builder.build(), 1)
         world.create(1)
         await turns()
-        assert await look(world.coordinators.of("any")) == ["a"]
-        assert world.coordinators.passed_over == 2
+        assert await look(world.shards.of("any")) == ["a"]
+        assert world.shards.passed_over == 2
 
     world(scenario)
 
 
 def test_a_key_belongs_to_who_leads_its_partition_in_an_image(world):
     async def scenario(world):
-        assert world.coordinators.leader_in(EMPTY, "any") == -1
+        assert world.shards.leader_in(EMPTY, "any") == -1
         world.create(2, 1, 3)
-        assert [world.coordinators.leader_in(world.image, world.key_of(index)) for index in range(3)] == [2, 1, 3]
+        assert [world.shards.leader_in(world.image, world.key_of(index)) for index in range(3)] == [2, 1, 3]
 
     world(scenario)
