@@ -12,7 +12,6 @@ from kavka.coordinator.requests import Client
 from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.features import GROUP_VERSION
 from kavka.metadata.image import MetadataImage
-from kavka.metadata.live import LiveSettings
 from kavka.metadata.names import CONSUMER_OFFSETS
 from kavka.model.errors import UnsupportedVersion
 from kavka.model.settings import Values, coordinators
@@ -84,10 +83,10 @@ def client_of(ctx: Context) -> Client:
     return Client(ctx.client_id, f"/{ctx.client_host}", ctx.api_version, ctx.principal)
 
 
-def require_consumer_groups(image: MetadataImage, settings: LiveSettings) -> None:
+def require_consumer_groups(image: MetadataImage, values: Values) -> None:
     """Raise UnsupportedVersion where the consumer protocol (KIP-848) is off."""
     if (
         image.features.levels.get(GROUP_VERSION, 0) < 1
-        or "consumer" not in settings[coordinators.GROUP_COORDINATOR_REBALANCE_PROTOCOLS]
+        or "consumer" not in values[coordinators.GROUP_COORDINATOR_REBALANCE_PROTOCOLS]
     ):
         raise UnsupportedVersion("consumer groups of the new protocol are turned off")

@@ -13,7 +13,7 @@ from typing import Any, Final
 from kavka.coordinator.classic.kind import ClassicKind
 from kavka.coordinator.classic.replies import join_refused
 from kavka.coordinator.context import ShardContext
-from kavka.coordinator.kind import K, Kinds, unknown_members
+from kavka.coordinator.kind import Kinds, unknown_members
 from kavka.coordinator.kinds import KINDS, KindClass, state_of
 from kavka.coordinator.listing import filter_of, is_wanted
 from kavka.coordinator.offsets import machine as offsets
@@ -70,10 +70,8 @@ class GroupCoordinator:
         self._kinds = Kinds(kinds, self._context, self.state)
         self._classic = self._kinds.get(ClassicKind)
         self._to_expire: list[str] = []
-
-    def kind(self, kind: type[K]) -> K:
+        self.kind = self._kinds.get
         """A kind of group, for the requests that are for it alone."""
-        return self._kinds.get(kind)
 
     # -- the shard's life -------------------------------------------------------------------------
 

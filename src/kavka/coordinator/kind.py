@@ -168,24 +168,24 @@ class Kinds:
 
     def get(self, kind: type[K]) -> K:
         """A kind by its class; raises UnknownKindError."""
-        found = self._by_class.get(kind)
-        if found is None:
-            raise UnknownKindError(f"this shard has no {kind.name} groups")
-        return found  # type: ignore[return-value]
+        try:
+            return self._by_class[kind]  # type: ignore[return-value]
+        except KeyError:
+            raise UnknownKindError(f"this shard has no {kind.name} groups") from None
 
     def of(self, group: object) -> GroupKind[Any]:
         """The kind of a group; raises UnknownKindError."""
-        found = self._by_group.get(type(group))
-        if found is None:
-            raise UnknownKindError(f"{type(group).__name__} is no kind of group")
-        return found
+        try:
+            return self._by_group[type(group)]
+        except KeyError:
+            raise UnknownKindError(f"{type(group).__name__} is no kind of group") from None
 
     def of_timer(self, key: TimerKey) -> GroupKind[Any]:
         """The kind that set a timer; raises UnknownKindError."""
-        found = self._by_timer.get(key.kind)
-        if found is None:
-            raise UnknownKindError(f"no kind of group sets timers {key.kind}")
-        return found
+        try:
+            return self._by_timer[key.kind]
+        except KeyError:
+            raise UnknownKindError(f"no kind of group sets timers {key.kind}") from None
 
 
 def _claim(owners: dict[Any, GroupKind[Any]], claimed: Iterable[Any], kind: GroupKind[Any]) -> None:

@@ -59,12 +59,13 @@ class SettingsAt:
 class LiveSettings:
     """The settings in force on this node."""
 
-    __slots__ = ("_at", "_configs", "_subscribers", "_values")
+    __slots__ = ("_at", "_configs", "_subscribers", "values")
 
     def __init__(self, node_id: int, static: Values, image: MetadataImage = EMPTY) -> None:
         self._at = SettingsAt(node_id, static)
         self._configs = image.configs
-        self._values = self._at.broker(image.configs)
+        self.values = self._at.broker(image.configs)
+        """The node's settings now: another object after a change."""
         self._subscribers: list[Subscriber] = []
 
     @property
@@ -72,13 +73,8 @@ class LiveSettings:
         """What the node was started with."""
         return self._at.static
 
-    @property
-    def values(self) -> Values:
-        """The node's settings now."""
-        return self._values
-
     def __getitem__(self, setting: Setting[T]) -> T:
-        return self._values[setting]
+        return self.values[setting]
 
     def topic(self, name: str) -> Values:
         """A topic's settings now; raises SettingError."""
@@ -96,6 +92,6 @@ class LiveSettings:
         """Go on to a later image: before everybody else who follows the metadata, who may ask for values."""
         self._configs = image.configs
         if self._at.concerns(delta):
-            self._values = self._at.broker(image.configs)
+            self.values = self._at.broker(image.configs)
             for subscriber in self._subscribers:
-                subscriber(self._values)
+                subscriber(self.values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -46,12 +46,12 @@ class Groups:
 
     # -- one kind of group ----------------------------------------------------------------------------
 
-    async def ask(
+    def ask(
         self, kind: type[K], group_id: str, decide: Callable[[K, int], Transition[T]], token: Hashable = None
-    ) -> T:
+    ) -> Awaitable[T]:
         """Ask a kind of group in the shard of a group, at a time; a request that may be parked needs a token."""
         shard = self._shards.of(group_id)
-        return await shard.submit(lambda machine, now_ms: decide(machine.kind(kind), now_ms), token)
+        return shard.submit(lambda machine, now_ms: decide(machine.kind(kind), now_ms), token)
 
     async def ask_each(
         self,
@@ -77,36 +77,34 @@ class Groups:
 
     # -- the classic protocol -------------------------------------------------------------------------
 
-    async def join(self, request: JoinGroupRequest, client: Client) -> JoinGroupResponse:
+    def join(self, request: JoinGroupRequest, client: Client) -> Awaitable[JoinGroupResponse]:
         """Become a member by the classic protocol, and wait for the others."""
         token = self.new_token()
-        return await self._of(request.group_id).submit(
+        return self._of(request.group_id).submit(
             lambda machine, now_ms: machine.join_group(request, client, token, now_ms), token
         )
 
-    async def sync(self, request: SyncGroupRequest) -> SyncGroupResponse:
+    def sync(self, request: SyncGroupRequest) -> Awaitable[SyncGroupResponse]:
         """Get an assignment by the classic protocol, and wait for the leader to bring it."""
         token = self.new_token()
-        return await self._of(request.group_id).submit(
+        return self._of(request.group_id).submit(
             lambda machine, now_ms: machine.sync_group(request, token, now_ms), token
         )
 
-    async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
+    def heartbeat(self, request: HeartbeatRequest) -> Awaitable[HeartbeatResponse]:
         """Stay a member by the classic protocol."""
-        return await self._of(request.group_id).submit(lambda machine, now_ms: machine.heartbeat(request, now_ms))
+        return self._of(request.group_id).submit(lambda machine, now_ms: machine.heartbeat(request, now_ms))
 
-    async def leave(self, request: LeaveGroupRequest, client: Client) -> LeaveGroupResponse:
+    def leave(self, request: LeaveGroupRequest, client: Client) -> Awaitable[LeaveGroupResponse]:
         """End memberships by the classic protocol."""
-        return await self._of(request.group_id).submit(
-            lambda machine, now_ms: machine.leave_group(request, client, now_ms)
-        )
+        return self._of(request.group_id).submit(lambda machine, now_ms: machine.leave_group(request, client, now_ms))
 
     # -- offsets --------------------------------------------------------------------------------------
 
-    async def commit_offsets(self, request: OffsetCommitRequest, client: Client) -> OffsetCommitResponse:
+    def commit_offsets(self, request: OffsetCommitRequest, client: Client) -> Awaitable[OffsetCommitResponse]:
         """Remember how far a group has read; old clients may do so for a group without a name."""
         shard = self._shards.of(request.group_id)
-        return await shard.submit(lambda machine, now_ms: machine.commit_offsets(request, client, now_ms))
+        return shard.submit(lambda machine, now_ms: machine.commit_offsets(request, client, now_ms))
 
     def offsets_partition(self, group_id: str) -> int:
         """The partition of `__consumer_offsets` that a group's offsets are in."""
@@ -124,14 +122,14 @@ class Groups:
 
         return await self._of(request.group_id).submit_transactional(decide, producer_id, producer_epoch)
 
-    async def fetch_offsets(self, request: OffsetFetchRequestGroup, *, stable: bool) -> OffsetFetchResponseGroup:
+    def fetch_offsets(self, request: OffsetFetchRequestGroup, *, stable: bool) -> Awaitable[OffsetFetchResponseGroup]:
         """How far a group has read."""
         shard = self._shards.of(request.group_id)
-        return await shard.submit(lambda machine, _: Transition(machine.fetch_offsets(request, stable=stable)))
+        return shard.submit(lambda machine, _: Transition(machine.fetch_offsets(request, stable=stable)))
 
-    async def delete_offsets(self, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+    def delete_offsets(self, request: OffsetDeleteRequest) -> Awaitable[OffsetDeleteResponse]:
         """Forget offsets."""
-        return await self._of(request.group_id).submit(lambda machine, _: machine.delete_offsets(request))
+        return self._of(request.group_id).submit(lambda machine, _: machine.delete_offsets(request))
 
     # -- groups ---------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ async def consumer_group_describe(
 ) -> ConsumerGroupDescribeResponse:
     """Describe consumer groups."""
     try:
-        require_consumer_groups(view.image, settings)
+        require_consumer_groups(view.image, settings.values)
         found = await groups.ask_each(ConsumerKind, request.group_ids, ConsumerKind.describe, failed, named=True)
     except KafkaError as error:
         found = [failed(id_, error) for id_ in request.group_ids]

@@ -25,7 +25,7 @@ async def consumer_group_heartbeat(
     request: ConsumerGroupHeartbeatRequest, ctx: Context, groups: Groups, view: MetadataView, settings: LiveSettings
 ) -> ConsumerGroupHeartbeatResponse:
     """Join, stay in or leave a consumer group."""
-    require_consumer_groups(view.image, settings)
+    require_consumer_groups(view.image, settings.values)
     if request.subscribed_topic_regex:
         await groups.prepare_pattern(request.subscribed_topic_regex)
     client = client_of(ctx)
