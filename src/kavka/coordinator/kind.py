@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from kavka.coordinator.classic.replies import join_refused
 from kavka.coordinator.context import ShardContext
 from kavka.coordinator.offsets.rules import Ageing, CheckPartition
 from kavka.coordinator.record import Record, RecordClasses
 from kavka.coordinator.requests import Client, Draft
+from kavka.coordinator.state import GroupsById, ShardState
 from kavka.coordinator.timers import TimerKey
 from kavka.metadata.delta import MetadataDelta
 from kavka.model.errors import GroupIdNotFound, InconsistentGroupProtocol, UnknownMemberId
@@ -28,9 +29,6 @@ from kavka.protocol.schemas.list_groups import ListedGroup
 from kavka.protocol.schemas.offset_commit import OffsetCommitRequest
 from kavka.protocol.schemas.offset_fetch import OffsetFetchRequestGroup
 from kavka.protocol.schemas.sync_group import SyncGroupRequest, SyncGroupResponse
-
-if TYPE_CHECKING:
-    from kavka.coordinator.state import GroupsById, ShardState
 
 G = TypeVar("G")
 K = TypeVar("K", bound="GroupKind[Any]")
