@@ -59,6 +59,9 @@ class ConsumerKind(GroupKind[ConsumerGroup]):
         self, request: ConsumerGroupHeartbeatRequest, client: Client, now_ms: int
     ) -> Transition[ConsumerGroupHeartbeatResponse]:
         """Join, stay in or leave a consumer group."""
+        steady = self._machine.steady(request, client, now_ms)
+        if steady is not None:  # nothing in it that could be wrong
+            return steady
         check_heartbeat(request, client.api_version, self._context.settings.assignors)
         if request.member_epoch in (LEFT, LEFT_SEAT):
             return self._machine.leave(request, now_ms)

@@ -58,10 +58,10 @@ class ConsumerGroups:
 
     # -- the heartbeat ----------------------------------------------------------------------------
 
-    def heartbeat(
+    def steady(
         self, request: ConsumerGroupHeartbeatRequest, client: Client, now_ms: int
-    ) -> Transition[ConsumerGroupHeartbeatResponse]:
-        """Join, or stay a member and go on with what is to be given back or taken."""
+    ) -> Transition[ConsumerGroupHeartbeatResponse] | None:
+        """Stay a member of a group in which nobody has anything new to say; None if there is more to it."""
         group = self._state.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             member = group.members.get(request.member_id)
@@ -70,7 +70,7 @@ class ConsumerGroups:
                 key = TimerKey(SESSION, request.group_id, member.id)
                 effects = self._context.deadlines.put(key, now_ms + settings.session_timeout_ms)
                 return Transition(_reply(member.id, member.epoch, settings.heartbeat_interval_ms), (), effects)
-        return self._change(request, client, now_ms)
+        return None
 
     def _is_steady(
         self,
@@ -98,9 +98,10 @@ class ConsumerGroups:
             and (not group.regexes or not needs_refresh(self._context, group, now_ms))
         )
 
-    def _change(
+    def heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, client: Client, now_ms: int
     ) -> Transition[ConsumerGroupHeartbeatResponse]:
+        """Join, or stay a member and go on with what is to be given back or taken."""
         joins = request.member_epoch == 0
         change = self._open(request.group_id, joins, now_ms)
         self.check_room(change.group, request.member_id)
