@@ -15,7 +15,8 @@ def _compiled() -> bool:
     try:
         import kavka.kernels._batches
         import kavka.kernels._frames
-        import kavka.kernels._responses  # noqa: F401
+        import kavka.kernels._responses
+        import kavka.kernels._walk  # noqa: F401
     except ImportError:
         return False
     return True

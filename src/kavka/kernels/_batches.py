@@ -24,6 +24,7 @@ from cython.cimports.kavka.kernels._native import (
     store32,
     store64,
 )
+from cython.cimports.kavka.kernels._walk import Walk, begin, demand, go_on
 from cython.cimports.libc.stdint import int32_t, int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memcpy
 
@@ -225,14 +226,14 @@ def accept(
     max_size: cython.Py_ssize_t = 0x7FFFFFFF,
     now_ms: int64_t = 0,
     after_max_ms: int64_t = 0x7FFFFFFFFFFFFFFF,
+    before_max_ms: int64_t = 0x7FFFFFFFFFFFFFFF,
+    keyed: cython.bint = False,
 ):
-    """The one sound batch that fills a buffer, if its header breaks no rule for clients; None if anything is amiss."""
+    """The one sound batch that fills a buffer, if it breaks no rule for clients; None if anything is amiss."""
     view: Py_buffer
     data: cython.p_uchar
     attributes: cython.int
-    latest: int64_t = 0x7FFFFFFFFFFFFFFF
-    if now_ms <= 0 or after_max_ms <= latest - now_ms:
-        latest = _sum(now_ms, after_max_ms)
+    walk: Walk
     PyObject_GetBuffer(buf, cython.address(view), PyBUF_SIMPLE)
     try:
         end = _bounds(view.len, pos, end)
@@ -248,11 +249,22 @@ def accept(
             or load32(data + 57) != cython.cast(int64_t, load32(data + 23)) + 1
             or attributes & 0x28
             or attributes & 0x07 > 4
-            or (load64(data + 43) != -1 and load32(data + 53) < 0)
-            or load64(data + 27) > latest
-            or load64(data + 35) > latest
+            or (load64(data + 43) >= 0 and load32(data + 53) < 0)
         ):
             return None
+        if not attributes & 0x07:
+            begin(cython.address(walk), load32(data + 57), load64(data + 27), False, -1)
+            demand(cython.address(walk), now_ms, before_max_ms, after_max_ms, keyed, True)
+            go_on(cython.address(walk), data, _HEADER, end - pos)
+            if (
+                walk.fault
+                or walk.rejected
+                or walk.state
+                or walk.shift
+                or walk.seen != walk.count
+                or walk.max_timestamp != load64(data + 35)
+            ):
+                return None
         return _read(data, pos)
     finally:
         PyBuffer_Release(cython.address(view))
@@ -301,7 +313,7 @@ def set_log_append_time(buf, position: cython.Py_ssize_t, timestamp: int64_t):
         size = load32(data + 8) + _OVERHEAD
         if size > view.len - position or size < _HEADER:
             raise _error(_IS_TRUNCATED, position)
-        store16(data + 21, load16(data + 21) | 0x08)
+        store16(data + 21, load16(data + 21) & 0x7F | 0x08)
         store64(data + 35, timestamp)
         store32(data + 17, cython.cast(int32_t, _crc(0, data + 21, size - 21)))
     finally:

@@ -20,6 +20,7 @@ if TYPE_CHECKING or not COMPILED:  # both have one interface; the twin's annotat
         scan_prefix,
         set_log_append_time,
     )
+    from kavka.kernels.plain_walk import RecordScan
 else:
     from kavka.kernels._batches import (
         BatchInfo,
@@ -33,6 +34,7 @@ else:
         scan_prefix,
         set_log_append_time,
     )
+    from kavka.kernels._walk import RecordScan
 
 __all__ = [
     "HEADER_SIZE",
@@ -40,6 +42,7 @@ __all__ = [
     "PREFIX_SIZE",
     "TRUNCATED",
     "BatchInfo",
+    "RecordScan",
     "accept",
     "crc32c",
     "encode_record",

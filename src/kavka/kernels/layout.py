@@ -19,6 +19,15 @@ WRONG_MAGIC: Final = "the magic byte is none that exists"
 OLD_MAGIC: Final = "the message format is older than v2"
 WRONG_CRC: Final = "the CRC does not match"
 
+BAD_RECORD: Final = "a record's fields do not fill its size"
+BYTES_LEFT: Final = "bytes follow the batch's last record"
+RECORDS_MISSING: Final = "the batch has fewer records than its header says"
+
+NO_KEY: Final = 1  # why a record is rejected
+BAD_TIME: Final = 2
+MAX_REJECTED: Final = 1000
+"""So many records of a batch are told to be rejected; that there are more is only counted."""
+
 Header = tuple[str, bytes | None]
 RecordFields = tuple[int, int, bytes | None, bytes | None, tuple[Header, ...]]
 """Offset, timestamp, key, value, headers."""

@@ -29,6 +29,7 @@ from kavka.kernels.layout import (
     Header,
     RecordFields,
 )
+from kavka.kernels.plain_walk import RecordScan
 from kavka.model.errors import CorruptMessage, InvalidRecord, KafkaError
 
 _CRC_AT: Final = 17
@@ -218,10 +219,13 @@ def accept(
     max_size: int = _INT32_MAX,
     now_ms: int = 0,
     after_max_ms: int = _INT64_HALF - 1,
+    before_max_ms: int = _INT64_HALF - 1,
+    keyed: bool = False,
 ) -> BatchInfo | None:
-    """The one sound batch that fills a buffer, if its header breaks no rule for clients; None if anything is amiss.
+    """The one sound batch that fills a buffer, if it breaks no rule for clients; None if anything is amiss.
 
-    Neither of its timestamps may be more than `after_max_ms` after `now_ms`.
+    The records are walked through unless they are compressed: they are what the header says, the largest timestamp
+    included, none is older or newer than it may be, and if they are to be keyed, all are.
     """
     view = memoryview(buf)
     end = _bounds(len(view), pos, end)
@@ -235,11 +239,19 @@ def accept(
         and 0 < info.count == info.last_offset_delta + 1
         and not info.is_control
         and not info.is_log_append_time
-        and (info.producer_id == -1 or info.base_sequence >= 0)
+        and (info.producer_id < 0 or info.base_sequence >= 0)
         and info.codec <= 4
-        and max(info.base_timestamp, info.max_timestamp) <= now_ms + after_max_ms
     )
-    return info if sound else None
+    if not sound or info.codec:
+        return info if sound else None
+    walk = RecordScan(info.count, info.base_timestamp)
+    walk.require(now_ms, before_max_ms, after_max_ms, keyed, True)
+    try:
+        walk.feed(view, pos + HEADER_SIZE, end)
+        walk.finish()
+    except InvalidRecord:
+        return None
+    return info if not walk.rejections and walk.max_timestamp == info.max_timestamp else None
 
 
 def patch(buf: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
@@ -272,7 +284,7 @@ def set_log_append_time(buf: bytearray | memoryview, position: int, timestamp: i
     if end > len(view) or end < position + HEADER_SIZE:
         raise _error(TRUNCATED, position)
     (attributes,) = _INT16.unpack_from(view, position + _ATTRIBUTES_AT)
-    _INT16.pack_into(view, position + _ATTRIBUTES_AT, attributes | _LOG_APPEND_TIME)
+    _INT16.pack_into(view, position + _ATTRIBUTES_AT, attributes & 0x7F | _LOG_APPEND_TIME)
     _INT64.pack_into(view, position + 35, timestamp)
     _UINT32.pack_into(view, position + _CRC_AT, _crc32c(view[position + _ATTRIBUTES_AT : end]))
 

@@ -23,6 +23,7 @@ _LOG_APPEND_TIME: Final = 0x08
 _TRANSACTIONAL: Final = 0x10
 _CONTROL: Final = 0x20
 _DELETE_HORIZON: Final = 0x40
+_IN_USE: Final = 0x7F
 
 
 class BatchBuilder:
@@ -211,7 +212,7 @@ def restamped(buf: Buffer, info: BatchInfo, max_timestamp: int) -> bytes:
             size=info.size,
             base_offset=info.base_offset,
             leader_epoch=info.leader_epoch,
-            attributes=info.attributes & ~_LOG_APPEND_TIME,
+            attributes=info.attributes & _IN_USE & ~_LOG_APPEND_TIME,
             last_offset_delta=info.last_offset_delta,
             base_timestamp=info.base_timestamp,
             max_timestamp=max_timestamp,
@@ -221,6 +222,28 @@ def restamped(buf: Buffer, info: BatchInfo, max_timestamp: int) -> bytes:
             count=info.count,
         ),
         memoryview(buf)[info.position + HEADER_SIZE : info.position + info.size],
+    )
+
+
+def recoded(
+    info: BatchInfo, codec: int, payload: Buffer, max_timestamp: int, log_append_time: int | None = None
+) -> bytes:
+    """A batch with the same records in another codec."""
+    return _seal(
+        BatchInfo(
+            size=HEADER_SIZE + len(payload),
+            base_offset=info.base_offset,
+            leader_epoch=info.leader_epoch,
+            attributes=codec | info.attributes & _TRANSACTIONAL | (0 if log_append_time is None else _LOG_APPEND_TIME),
+            last_offset_delta=info.last_offset_delta,
+            base_timestamp=info.base_timestamp,
+            max_timestamp=max_timestamp if log_append_time is None else log_append_time,
+            producer_id=info.producer_id,
+            producer_epoch=info.producer_epoch,
+            base_sequence=info.base_sequence,
+            count=info.count,
+        ),
+        payload,
     )
 
 

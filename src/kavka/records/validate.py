@@ -1,30 +1,41 @@
 """What a broker demands of the batches that clients produce: Kafka's rules, its order of them and its error codes.
 
-The header decides: sizes, CRC, counts, flags, timestamps. Records are decoded only where a rule is about records:
-a compacted topic's keys, a limit on how old a timestamp may be, another codec than the producer's. Kafka walks
-through the records of every batch; here a batch that lies about its inside passes, and its readers see what it holds.
+A batch is judged by its records, as Kafka does: they are walked through, decompressed if need be, and the header has to
+say what they are; a largest timestamp that is not theirs is corrected. No record becomes an object for it. What is
+decompressed is bounded, and can be judged a part at a time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from kavka.kernels.batches import HEADER_SIZE, TRUNCATED, BatchInfo, accept, scan, scan_prefix, set_log_append_time
+from kavka.kernels.batches import (
+    HEADER_SIZE,
+    TRUNCATED,
+    BatchInfo,
+    RecordScan,
+    accept,
+    scan,
+    scan_prefix,
+    set_log_append_time,
+)
+from kavka.kernels.layout import NO_KEY
 from kavka.model.errors import (
     CorruptMessage,
     InvalidRecord,
     InvalidTimestamp,
     KafkaError,
     MessageTooLarge,
+    UnknownServerError,
     UnsupportedCompressionType,
 )
-from kavka.records.batch import Header, record_fields
-from kavka.records.builder import NO_TIMESTAMP, BatchBuilder, restamped
-from kavka.wire.compression import CODECS, LZ4, ZSTD, is_unlinked_lz4
+from kavka.records.batch import record_fields
+from kavka.records.builder import BatchBuilder, recoded, restamped
+from kavka.wire.compression import CODECS, LZ4, ZSTD, chunks, compressor, is_unlinked_lz4
 
 Buffer = bytes | bytearray | memoryview
-Fields = tuple[int, int, bytes | None, bytes | None, tuple[Header, ...]]
 RecordError = tuple[int, str]
 """The index of a record in its batch, and what is wrong with it."""
 
@@ -34,6 +45,15 @@ Validated = tuple[Buffer, list[BatchInfo]]
 LOG_APPEND_TIME: Final = "LogAppendTime"
 CREATE_TIME: Final = "CreateTime"
 UNLIMITED: Final = (1 << 63) - 1
+MAX_DECOMPRESSED_BYTES: Final = 64 << 20
+"""What a produced batch may hold, unless the node is told otherwise."""
+_ANY_RATIO_BYTES: Final = 16 << 20
+_MAX_RATIO: Final = 1000
+"""Above 16 MiB a batch may be so many times larger than what was sent; below, equal records may compress as they do."""
+_STEP_BYTES: Final = 4 << 10  # the least that a step of decompression counts
+_PACKING: Final = 8  # so many times the bytes that are compressed anew count
+_RENUMBERED: Final = 10_000  # so many records, of so many bytes, are built anew if their offsets are not 0, 1, 2, ...
+_RENUMBERED_BYTES: Final = 1 << 20
 _TARGETS: Final = {"uncompressed": 0, **CODECS}
 _ZSTD_SINCE: Final = 7  # Produce version (KIP-110)
 
@@ -65,60 +85,172 @@ class ProduceRules:
     compact: bool = False
     before_max_ms: int = UNLIMITED
     after_max_ms: int = UNLIMITED
-    header_decides: bool = field(init=False)
-    """Whether a batch with a sound header is appended as it came."""
+    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
+    as_it_came: bool = field(init=False)
+    """Whether an uncompressed batch that breaks no rule is appended as it came."""
 
     def __post_init__(self) -> None:
-        header_decides = (
-            self.timestamp_type == CREATE_TIME
-            and self.compression_type == "producer"
-            and not self.compact
-            and self.before_max_ms == UNLIMITED
-        )
-        object.__setattr__(self, "header_decides", header_decides)
+        as_it_came = self.timestamp_type == CREATE_TIME and self.compression_type in ("producer", "uncompressed")
+        object.__setattr__(self, "as_it_came", as_it_came)
 
 
 def validate(data: Buffer | None, rules: ProduceRules, now_ms: int, api_version: int = 13) -> Validated:
     """What to append of the records a client sent to a partition, and its one batch; raises what the client is told.
 
-    The answer is the data itself unless the topic wants other timestamps or another codec.
+    The answer is the data itself unless its largest timestamp is wrong, or the topic wants others or another codec.
     """
-    if rules.header_decides and data is not None:
-        info = accept(data, 0, -1, rules.max_message_bytes, now_ms, rules.after_max_ms)
-        if info is not None:
-            if info.codec:
-                _check_codec(data, info, api_version)
+    if rules.as_it_came and data is not None:
+        info = _accept(data, rules, now_ms)
+        if info is not None and not info.codec:
             return data, [info]
-    data, info = _examine(data, rules.max_message_bytes, api_version)
-    codec = info.codec
-    _check_codec(data, info, api_version)
-    target = codec if rules.compression_type == "producer" else _TARGETS[rules.compression_type]
-    append_time = now_ms if rules.timestamp_type == LOG_APPEND_TIME else None
-    if info.is_log_append_time and (append_time is not None or info.max_timestamp == NO_TIMESTAMP):
-        raise InvalidTimestamp("a producer may not set LogAppendTime")
-    if not rules.compact and target == codec:
-        if append_time is not None:
-            return _appended(data, append_time)
-        if not _needs_look(info, rules, now_ms):
-            return data, [info]
-    fields = _decode(data, info)
-    _check_records(fields, rules, now_ms if append_time is None else None)
-    if target != codec:
-        return _recoded(fields, info, target, rules, append_time)
-    if append_time is not None:
-        return _appended(data, append_time)
-    return _restamped(data, info, max(timestamp for _, timestamp, *_ in fields))
+    validation = Validation(data, rules, now_ms, api_version)
+    validation.run(UNLIMITED)
+    return validation.result()
 
 
-def _needs_look(info: BatchInfo, rules: ProduceRules, now_ms: int) -> bool:
-    """Whether the header alone cannot tell that every timestamp is within the topic's bounds."""
-    latest = now_ms + rules.after_max_ms
-    return (
-        info.max_timestamp > latest
-        or info.base_timestamp > latest
-        or rules.before_max_ms < now_ms
-        or info.is_log_append_time
+class Validation:
+    """A batch that is being judged, a part at a time as long as it is compressed."""
+
+    __slots__ = (
+        "_chunks",
+        "_data",
+        "_error",
+        "_info",
+        "_now_ms",
+        "_packed",
+        "_packed_bytes",
+        "_packer",
+        "_rules",
+        "_scan",
+        "_target",
+        "done",
     )
+
+    def __init__(self, data: Buffer | None, rules: ProduceRules, now_ms: int, api_version: int = 13) -> None:
+        self._rules = rules
+        self._now_ms = now_ms
+        self._error: KafkaError | None = None
+        self.done = False
+        try:
+            self._begin(data, api_version)
+        except KafkaError as error:
+            self._error = error
+            self.done = True
+
+    def _begin(self, data: Buffer | None, api_version: int) -> None:
+        rules = self._rules
+        info = _accept(data, rules, self._now_ms) if data is not None else None
+        if data is None or info is None or not info.codec:
+            data, info = _examine(data, rules.max_message_bytes, api_version)
+        codec = info.codec
+        payload = memoryview(data)[HEADER_SIZE : info.size]
+        if codec == ZSTD and api_version < _ZSTD_SINCE:
+            raise UnsupportedCompressionType(f"zstd is not allowed in Produce version {api_version}")
+        if codec == LZ4 and not is_unlinked_lz4(payload[:8]):
+            raise UnknownServerError("the records are no lz4 frame of independent blocks, which Kafka's clients need")
+        self._data: Buffer = data
+        self._info = info
+        self._target = codec if rules.compression_type == "producer" else _TARGETS[rules.compression_type]
+        self._packer = None if self._target == codec else compressor(self._target, rules.compression_level)
+        self._packed: list[Buffer] = []
+        self._packed_bytes = HEADER_SIZE
+        self._scan = RecordScan(info.count, info.base_timestamp, info.is_log_append_time, info.max_timestamp)
+        timed = rules.timestamp_type == CREATE_TIME
+        self._scan.require(self._now_ms, rules.before_max_ms, rules.after_max_ms, rules.compact, timed)
+        limit = UNLIMITED
+        if codec:
+            limit = min(rules.max_decompressed_bytes, max(_ANY_RATIO_BYTES, _MAX_RATIO * info.size))
+        self._chunks: Iterator[Buffer] = chunks(codec, payload, limit)
+
+    def run(self, budget: int) -> int:
+        """Go on for about so many decompressed bytes, or to the end (`done`); what is left of the budget."""
+        if self.done:
+            return budget
+        try:
+            for chunk in self._chunks:
+                self._scan.feed(chunk)
+                budget -= max(len(chunk), _STEP_BYTES)
+                if self._packer is not None:
+                    self._pack(self._packer.compress(chunk))
+                    budget -= len(chunk) * _PACKING
+                if budget <= 0:
+                    return 0
+            self._scan.finish()
+            if self._packer is not None:
+                self._pack(self._packer.flush())
+        except CorruptMessage as error:  # what does not decompress is no error of the client's to Kafka
+            self._error = UnknownServerError(str(error))
+        except KafkaError as error:
+            self._error = error
+        self.done = True
+        return budget
+
+    def _pack(self, part: Buffer) -> None:
+        """Keep what is compressed anew, but no more than a batch may have."""
+        self._packed_bytes += len(part)
+        if self._packed_bytes <= self._rules.max_message_bytes:
+            self._packed.append(part)
+
+    def result(self) -> Validated:
+        """What to append, once it is done; raises why there is nothing."""
+        if self._error is not None:
+            raise self._error
+        walk, data, info = self._scan, self._data, self._info
+        if walk.rejections:
+            raise _rejection(walk, info)
+        append_time = self._now_ms if self._rules.timestamp_type == LOG_APPEND_TIME else None
+        if self._packer is not None:
+            return self._recoded(append_time)
+        if info.codec and not walk.consecutive:
+            raise UnknownServerError("the records of a compressed batch do not have the offsets 0, 1, 2 and so on")
+        if append_time is not None:
+            stamped = bytearray(data)
+            set_log_append_time(stamped, 0, append_time)
+            return stamped, scan(stamped, check_crc=False)
+        if walk.max_timestamp == info.max_timestamp and not info.is_log_append_time:
+            return data, [info]
+        data = restamped(data, info, walk.max_timestamp)
+        return data, scan(data, check_crc=False)
+
+    def _recoded(self, append_time: int | None) -> Validated:
+        info, walk, limit = self._info, self._scan, self._rules.max_message_bytes
+        size = self._packed_bytes
+        if walk.consecutive and not info.is_log_append_time:
+            if size > limit:
+                raise _too_large(size, limit)
+            data = recoded(info, self._target, b"".join(self._packed), walk.max_timestamp, append_time)
+        else:
+            data = self._rebuilt(append_time)
+            if len(data) > limit:
+                raise _too_large(len(data), limit)
+        return data, scan(data, check_crc=False)
+
+    def _rebuilt(self, append_time: int | None) -> bytes:
+        """A batch of the same records with the offsets 0, 1, 2 and so on, and the timestamps that readers saw."""
+        info = self._info
+        try:
+            if info.count > _RENUMBERED:
+                raise MessageTooLarge
+            fields = record_fields(self._data, info, _RENUMBERED_BYTES)
+        except MessageTooLarge:
+            raise InvalidRecord(f"{info.count} records would have to be numbered anew, which is done for few") from None
+        builder = BatchBuilder(
+            codec=self._target,
+            level=self._rules.compression_level,
+            producer_id=info.producer_id,
+            producer_epoch=info.producer_epoch,
+            base_sequence=info.base_sequence,
+            transactional=info.is_transactional,
+            log_append_time=append_time,
+        )
+        for _, timestamp, key, value, headers in fields:
+            builder.append(key, value, timestamp, headers)
+        return builder.build()
+
+
+def _accept(data: Buffer, rules: ProduceRules, now_ms: int) -> BatchInfo | None:
+    limits = rules.after_max_ms, rules.before_max_ms
+    return accept(data, 0, -1, rules.max_message_bytes, now_ms, *limits, rules.compact)
 
 
 def _examine(data: Buffer | None, max_message_bytes: int, api_version: int) -> tuple[Buffer, BatchInfo]:
@@ -142,86 +274,28 @@ def _examine(data: Buffer | None, max_message_bytes: int, api_version: int) -> t
     if info.size < len(view):
         data = view[: info.size]  # an incomplete batch behind it is dropped, as Kafka does
     scan(data)
+    if info.codec > ZSTD:
+        raise UnknownServerError(f"there is no codec {info.codec}")
     if info.last_offset_delta < 0 or info.count <= 0 or info.count != info.last_offset_delta + 1:
         raise InvalidRecord(f"{info.count} records do not have the offsets 0 to {info.last_offset_delta}")
     if info.is_control:
         raise InvalidRecord("clients may not write control records")
-    if info.producer_id != -1 and info.base_sequence < 0:
+    if info.producer_id >= 0 and info.base_sequence < 0:
         raise InvalidRecord(f"producer {info.producer_id} sent sequence number {info.base_sequence}")
-    if info.codec > ZSTD:
-        raise InvalidRecord(f"there is no codec {info.codec}")
     return data, info
 
 
-def _check_codec(data: Buffer, info: BatchInfo, api_version: int) -> None:
-    codec = info.codec
-    if codec == ZSTD and api_version < _ZSTD_SINCE:
-        raise UnsupportedCompressionType(f"zstd is not allowed in Produce version {api_version}")
-    if codec == LZ4 and not is_unlinked_lz4(memoryview(data)[HEADER_SIZE : HEADER_SIZE + 8]):
-        raise InvalidRecord("the records are no lz4 frame of independent blocks, which Kafka's clients need")
-
-
-def _decode(data: Buffer, info: BatchInfo) -> list[Fields]:
-    try:
-        return record_fields(data, info)
-    except CorruptMessage as error:  # the CRC is right: sending it again would not help
-        raise InvalidRecord(str(error)) from None
-
-
-def _check_records(fields: list[Fields], rules: ProduceRules, now_ms: int | None) -> None:
-    """Check every record's key, and its timestamp unless the broker's replaces it (no `now_ms`)."""
-    errors: list[RecordError] = []
-    bad_time = False
-    compact, oldest, latest = rules.compact, 0, 0
-    if now_ms is not None:
-        oldest, latest = now_ms - rules.before_max_ms, now_ms + rules.after_max_ms
-    for index, (_, timestamp, key, _, _) in enumerate(fields):
-        if compact and key is None:
-            errors.append((index, "a compacted topic takes no record without a key"))
-        elif now_ms is None or timestamp == NO_TIMESTAMP:
-            continue
-        elif timestamp < oldest or timestamp > latest:
-            errors.append((index, f"timestamp {timestamp} is not in {oldest} to {latest}"))
-            bad_time = True
-    if not errors:
-        return
-    message = f"{len(errors)} of {len(fields)} records are rejected; the first: {errors[0][1]}"
-    if bad_time:
-        raise TimestampsRejected(message, tuple(errors))
-    raise RecordsRejected(message, tuple(errors))
-
-
-def _appended(data: Buffer, append_time: int) -> Validated:
-    data = bytearray(data)
-    set_log_append_time(data, 0, append_time)
-    return data, scan(data, check_crc=False)
-
-
-def _restamped(data: Buffer, info: BatchInfo, newest: int) -> Validated:
-    if newest == info.max_timestamp and not info.is_log_append_time:
-        return data, [info]
-    data = restamped(data, info, newest)
-    return data, scan(data, check_crc=False)
-
-
-def _recoded(
-    fields: list[Fields], info: BatchInfo, codec: int, rules: ProduceRules, append_time: int | None
-) -> Validated:
-    builder = BatchBuilder(
-        codec=codec,
-        level=rules.compression_level,
-        producer_id=info.producer_id,
-        producer_epoch=info.producer_epoch,
-        base_sequence=info.base_sequence,
-        transactional=info.is_transactional,
-        log_append_time=append_time,
+def _rejection(walk: RecordScan, info: BatchInfo) -> KafkaError:
+    """What a client is told of records that break the topic's rules."""
+    late = "a producer may not set LogAppendTime" if info.is_log_append_time else "the timestamp is out of bounds"
+    errors = tuple(
+        (index, "a compacted topic takes no record without a key" if kind == NO_KEY else late)
+        for index, kind in walk.rejected
     )
-    for _, timestamp, key, value, headers in fields:
-        builder.append(key, value, timestamp, headers)
-    data = builder.build()
-    if len(data) > rules.max_message_bytes:
-        raise _too_large(len(data), rules.max_message_bytes)
-    return data, scan(data, check_crc=False)
+    message = f"{walk.rejections} of {info.count} records are rejected; the first: {errors[0][1]}"
+    if any(kind != NO_KEY for _, kind in walk.rejected):
+        return TimestampsRejected(message, errors)
+    return RecordsRejected(message, errors)
 
 
 def _too_large(size: int, limit: int) -> KafkaError:

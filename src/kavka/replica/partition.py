@@ -24,7 +24,7 @@ from kavka.model.errors import (
 )
 from kavka.model.types import FileSlice, TopicPartition, Uuid
 from kavka.records.batch import TRUNCATED, scan, scan_prefix
-from kavka.records.validate import validate
+from kavka.records.validate import Validation, validate
 from kavka.replica.fetching import FetchEntry, Watcher
 from kavka.replica.rules import TopicRules
 from kavka.replication.follower import committed_offset
@@ -190,14 +190,19 @@ class Partition:
 
     # -- writing --------------------------------------------------------------------------
 
-    def append(self, data: memoryview, acks: int, now_ms: int, api_version: int) -> AppendInfo:
-        """Validate and append what a producer sent."""
+    def append(
+        self, data: memoryview, acks: int, now_ms: int, api_version: int, judged: Validation | None = None
+    ) -> AppendInfo:
+        """Validate, unless that was done before, and append what a producer sent."""
         if self.leader != self.node_id:
             raise NotLeaderOrFollower(f"{self.topic_partition} is led by node {self.leader}")
         rules = self.rules
         if acks == -1 and len(self.isr) < rules.min_insync_replicas and len(self.isr) < len(self.replicas):
             raise self._too_few_replicas()
-        checked, batches = validate(data, rules.produce, now_ms, api_version)
+        if judged is not None:
+            checked, batches = judged.result()
+        else:
+            checked, batches = validate(data, rules.produce, now_ms, api_version)
         info = self.log.append_as_leader(checked, batches, self.leader_epoch, now_ms)
         if self.leadership is None:
             self._commit_all()
@@ -208,16 +213,25 @@ class Partition:
     def append_plain(self, buffer: memoryview, start: int, end: int, now_ms: int) -> AppendInfo | None:
         """Append the batch in a range as it came, if it is committed by that; None, and nothing done, if it is not.
 
-        What is left out here is served, or refused, by `append`: other replicas, forcing to disk, topics with rules
-        about records, batches that are compressed, part of a transaction or not sound.
+        What is left out here is served, or refused, by `append`: other replicas, forcing to disk, topics that want
+        batches other than they came, batches that are compressed, part of a transaction or not sound.
         """
         rules = self.rules
         produce = rules.produce
         if self.leadership is not None or self.leader != self.node_id or self.internal or rules.flushes:
             return None
-        if not produce.header_decides or end - start < HEADER_SIZE or buffer[start + ATTRIBUTES_LOW_BYTE]:
+        if not produce.as_it_came or end - start < HEADER_SIZE or buffer[start + ATTRIBUTES_LOW_BYTE]:
             return None
-        batch = accept(buffer, start, end, produce.max_message_bytes, now_ms, produce.after_max_ms)
+        batch = accept(
+            buffer,
+            start,
+            end,
+            produce.max_message_bytes,
+            now_ms,
+            produce.after_max_ms,
+            produce.before_max_ms,
+            produce.compact,
+        )
         if batch is None:
             return None
         info = self.log.append_one(buffer, batch, self.leader_epoch, now_ms)

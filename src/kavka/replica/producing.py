@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from kavka.kernels.layout import ATTRIBUTES_LOW_BYTE, ProducedPartition, Topic
@@ -17,6 +17,7 @@ from kavka.model.errors import (
     UnknownServerError,
 )
 from kavka.replica.committing import Awaited, Errors, ReplicasWait, committed
+from kavka.replica.judging import Judging, Place, Sent, judge
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.partition import Partition
 from kavka.replica.refused import refused_row
@@ -29,11 +30,7 @@ ADMIN_CLIENT: Final = "__admin_client"
 COMPLAIN_EVERY_MS: Final = 1_000
 TRANSACTIONAL: Final = 0x10
 
-Sent = Sequence[tuple[Topic, Sequence[tuple[int, memoryview | None]]]]
-"""By topic: partitions and their records."""
 Rows = list[tuple[Topic, list[ProducedPartition]]]
-Place = tuple[int, int]
-"""Number of a topic and of its partition in a request."""
 Due = Mapping[Place, Partition]
 """What has to be on disk before it is acknowledged."""
 Behind = Mapping[Place, Awaited]
@@ -68,11 +65,23 @@ class Producing:
         self._now_ms = clock.now_ms
         self._complained_ms = 0
 
+    def judge(self, sent: Sent, version: int) -> Judging | None:
+        """Begin to judge what is compressed; None if nothing is."""
+        return judge(sent, self._replicas, self._now_ms(), version)
+
     def append(
-        self, sent: Sent, acks: int, version: int, client_id: str, refused: KafkaError | None, verdict: Verdict | None
+        self,
+        sent: Sent,
+        acks: int,
+        version: int,
+        client_id: str,
+        refused: KafkaError | None,
+        verdict: Verdict | None,
+        judging: Judging | None,
     ) -> Appended:
         """Append to each partition: the rows of the answer, the last error, and what has to be waited for."""
         now_ms = self._now_ms()
+        judged = judging.found if judging is not None else {}
         rows: Rows = []
         failed: KafkaError | None = None
         due: dict[Place, Partition] | None = None
@@ -91,7 +100,7 @@ class Producing:
                         raise InvalidTopicException("clients do not write to internal topics")
                     if verdict is not None:
                         verdict.require(partition)
-                    info = partition.append(data, acks, now_ms, version)
+                    info = partition.append(data, acks, now_ms, version, judged.get((len(rows), len(out))))
                     if partition.rules.flushes and partition.sync_due:
                         due = due or {}
                         due[len(rows), len(out)] = partition

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kavka.model.settings import PRODUCER_ID_EXPIRATION_MS, topic
+from kavka.model.settings import KAVKA_MAX_DECOMPRESSED_MESSAGE_BYTES, PRODUCER_ID_EXPIRATION_MS, topic
 from kavka.model.settings.values import Values
 from kavka.records.validate import ProduceRules
 from kavka.storage.config import LogConfig
@@ -67,6 +67,7 @@ def topic_rules(values: Values, node: Values) -> TopicRules:
         compact=compact,
         before_max_ms=values[topic.TOPIC_MESSAGE_TIMESTAMP_BEFORE_MAX_MS],
         after_max_ms=values[topic.TOPIC_MESSAGE_TIMESTAMP_AFTER_MAX_MS],
+        max_decompressed_bytes=node[KAVKA_MAX_DECOMPRESSED_MESSAGE_BYTES],
     )
     return TopicRules(
         log,

@@ -13,6 +13,8 @@ from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaBuild
 
 from kavka.kernels.layout import HEADER_SIZE, TRUNCATED
 from kavka.model.errors import CorruptMessage, InvalidRecord
+from kavka.records.batch import Record
+from kavka.records.builder import build_batch
 
 TIME = 1_700_000_000_000
 
@@ -179,10 +181,35 @@ def test_anything_else_is_not_accepted(batches: Any, data: bytes) -> None:
 def test_a_batch_is_accepted_up_to_a_size_and_a_time(batches: Any) -> None:
     assert batches.accept(BATCH, 0, -1, len(BATCH)) is not None
     assert batches.accept(BATCH, 0, -1, len(BATCH) - 1) is None
-    for newest in (BATCH, edited(edited(BATCH, 35, ">q", TIME), 27, ">q", TIME + 2)):
-        assert batches.accept(newest, 0, -1, 1 << 20, TIME, 2) is not None
-        assert batches.accept(newest, 0, -1, 1 << 20, TIME, 1) is None
+    assert batches.accept(BATCH, 0, -1, 1 << 20, TIME, 2) is not None
+    assert batches.accept(BATCH, 0, -1, 1 << 20, TIME, 1) is None
     assert batches.accept(BATCH, 0, -1, 1 << 20, TIME, (1 << 63) - 1) is not None
+    assert batches.accept(BATCH, 0, -1, 1 << 20, TIME + 9, 0, 9) is not None
+    assert batches.accept(BATCH, 0, -1, 1 << 20, TIME + 9, 0, 8) is None
+
+
+def test_a_header_that_says_something_else_than_the_records_is_not_accepted(batches: Any) -> None:
+    for newest in (0, -1, TIME + 1, TIME + 3, (1 << 63) - 1):
+        assert batches.accept(edited(BATCH, 35, ">q", newest)) is None
+    assert batches.accept(edited(BATCH, 27, ">q", TIME + 1)) is None
+    assert batches.accept(edited(edited(BATCH, 57, ">i", 4), 23, ">i", 3)) is None
+    assert batches.accept(edited(edited(BATCH, 57, ">i", 2), 23, ">i", 1)) is None
+
+
+def test_seventy_bytes_do_not_hold_two_thousand_million_records(batches: Any) -> None:
+    claims = edited(edited(theirs(count=1), 57, ">i", (1 << 31) - 1), 23, ">i", (1 << 31) - 2)
+    assert batches.accept(claims) is None
+
+
+def test_keys_are_asked_for_where_they_are_needed(batches: Any) -> None:
+    keyless = build_batch([Record(0, TIME, b"k", b""), Record(1, TIME, None, b"")])
+    assert batches.accept(keyless, 0, -1, 1 << 20, TIME) is not None
+    assert batches.accept(keyless, 0, -1, 1 << 20, TIME, 0, 0, True) is None
+    assert batches.accept(BATCH, 0, -1, 1 << 20, TIME, 9, 9, True) is not None
+
+
+def test_of_a_compressed_batch_the_header_is_asked(batches: Any) -> None:
+    assert batches.accept(edited(BATCH, 21, ">h", 3)).codec == 3
 
 
 def test_a_batch_without_a_producer_id_needs_no_sequence(batches: Any) -> None:

@@ -11,21 +11,22 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kavka.kernels.batches import scan
+from kavka.kernels.batches import encode_record, scan
 from kavka.model.errors import (
     CorruptMessage,
     InvalidRecord,
     InvalidTimestamp,
     KafkaError,
     MessageTooLarge,
+    UnknownServerError,
     UnsupportedCompressionType,
 )
 from kavka.records import validate as validation
 from kavka.records.batch import Record, records
 from kavka.records.builder import build_batch
 from kavka.records.control import txn_marker_batch
-from kavka.records.validate import ProduceRules, RecordsRejected, TimestampsRejected
-from kavka.wire.compression import CODECS, NAMES
+from kavka.records.validate import ProduceRules, RecordsRejected, TimestampsRejected, Validation
+from kavka.wire.compression import CODECS, NAMES, compress
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
@@ -80,7 +81,11 @@ def test_a_sound_batch_is_appended_as_it_came(codec: int) -> None:
         (edited(BATCH, 23, ">i", -1), InvalidRecord),
         (edited(BATCH, 21, ">h", 0x20), InvalidRecord),
         (edited(BATCH, 53, ">i", -1), InvalidRecord),
-        (edited(BATCH, 21, ">h", 5), InvalidRecord),
+        (edited(BATCH, 21, ">h", 5), UnknownServerError),
+        (edited(edited(BATCH, 57, ">i", 4), 23, ">i", 3), InvalidRecord),  # one record less than it says
+        (edited(edited(BATCH, 57, ">i", 2), 23, ">i", 1), InvalidRecord),
+        (edited(edited(BATCH, 57, ">i", (1 << 31) - 1), 23, ">i", (1 << 31) - 2), InvalidRecord),
+        (edited(BATCH[:61] + bytes(len(BATCH) - 61), 35, ">q", 0), InvalidRecord),
         (
             txn_marker_batch(commit=True, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp=0),
             InvalidRecord,
@@ -143,19 +148,123 @@ def test_another_codec_may_make_a_batch_too_large() -> None:
         validate(batch, compression_type="uncompressed", max_message_bytes=1000)
 
 
-def test_records_that_cannot_be_decoded_are_invalid_when_someone_must() -> None:
-    bad = edited(BATCH, 21, ">h", 4)  # says zstd, holds none
-    assert validate(bad)[0] == bad
-    for rules in ({"compact": True}, {"compression_type": "gzip"}):
-        with pytest.raises(InvalidRecord):
-            validate(bad, **rules)
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+@pytest.mark.parametrize("rules", [{}, {"compact": True}, {"compression_type": "gzip"}])
+def test_what_does_not_decompress_is_refused_as_kafka_does(codec: int, rules: dict[str, Any]) -> None:
+    with pytest.raises(UnknownServerError):
+        validate(edited(BATCH, 21, ">h", codec), **rules)
 
 
-def test_linked_lz4_blocks_are_invalid() -> None:
+@pytest.mark.parametrize("codec", [1, 3, 4])
+def test_compressed_data_that_ends_early_is_refused(codec: int) -> None:
+    batch = build_batch(ROWS, codec=codec)
+    for cut in (1, 2, 5):
+        with pytest.raises(UnknownServerError):
+            validate(edited(batch[:-cut], 8, ">i", len(batch) - cut - 12))
+
+
+def test_linked_lz4_blocks_are_refused() -> None:
     batch = build_batch(ROWS, codec=3)
     linked = batch[:61] + lz4.frame.compress(bytes(200_000), block_linked=True)
-    with pytest.raises(InvalidRecord, match="lz4"):
+    with pytest.raises(UnknownServerError, match="lz4"):
         validate(edited(linked, 8, ">i", len(linked) - 12))
+
+
+@pytest.mark.parametrize("codec", CODECS.values())
+@pytest.mark.parametrize("newest", [0, 7, NOW + 100 * HOUR, (1 << 63) - 1, -(1 << 63)])
+def test_the_newest_record_says_what_the_newest_record_is(codec: int, newest: int) -> None:
+    data, (info,) = validate(edited(build_batch(ROWS, codec=codec), 35, ">q", newest))
+    assert info.max_timestamp == NOW
+    assert scan(data) == [info]
+    assert list(records(data, info)) == ROWS
+
+
+@pytest.mark.parametrize("codec", CODECS.values())
+def test_records_without_a_time_under_a_header_with_one_have_none(codec: int) -> None:
+    sent = build_batch([row._replace(timestamp=-1) for row in ROWS], codec=codec)
+    data, (info,) = validate(edited(sent, 35, ">q", 0))  # as librdkafka sends what is to have none
+    assert info.max_timestamp == -1
+    assert scan(data) == [info]
+    assert {record.timestamp for record in records(data, info)} == {-1}
+
+
+@pytest.mark.parametrize("codec", CODECS.values())
+@pytest.mark.parametrize("off", [-1, 1])
+def test_more_or_fewer_records_than_the_header_says_are_refused(codec: int, off: int) -> None:
+    batch = build_batch(ROWS, codec=codec)
+    with pytest.raises(InvalidRecord):
+        validate(edited(edited(batch, 57, ">i", 3 + off), 23, ">i", 2 + off))
+
+
+def misnumbered(codec: int, offsets: tuple[int, ...] = (0, 0, 5)) -> bytes:
+    payload = b"".join(encode_record(delta, 0, b"k", b"v") for delta in offsets)
+    batch = build_batch(ROWS)[:61] + compress(codec, payload)
+    batch = edited(batch, 8, ">i", len(batch) - 12)
+    return edited(edited(edited(batch, 21, ">h", codec), 27, ">q", NOW), 35, ">q", NOW)
+
+
+def test_offsets_in_an_uncompressed_batch_are_the_client_s_as_in_kafka() -> None:
+    assert validate(misnumbered(0))[0] == misnumbered(0)
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_offsets_in_a_compressed_batch_are_counted_or_it_is_refused_as_in_kafka(codec: int) -> None:
+    with pytest.raises(UnknownServerError):
+        validate(misnumbered(codec))
+
+
+@pytest.mark.parametrize("codec", CODECS.values())
+def test_with_another_codec_the_records_are_numbered(codec: int) -> None:
+    target = "gzip" if codec != 1 else "lz4"
+    data, (info,) = validate(misnumbered(codec), compression_type=target)
+    assert [record.offset for record in records(data, info)] == [0, 1, 2]
+
+
+def test_a_bomb_is_refused_after_what_may_be_decompressed() -> None:
+    bomb = build_batch([Record(0, NOW, b"k", bytes(17 << 20))], codec=4)
+    assert len(bomb) < 16 << 10
+    with pytest.raises(MessageTooLarge):  # more than 16 MiB, and a thousand times what was sent
+        validate(bomb)
+    assert validate(build_batch([Record(0, NOW, b"k", bytes(1 << 20))], codec=4))
+    with pytest.raises(MessageTooLarge):
+        validate(build_batch([Record(0, NOW, b"k", bytes(5000))], codec=4), max_decompressed_bytes=4000)
+
+
+def test_what_decompresses_to_much_is_judged_in_parts() -> None:
+    batch = build_batch([Record(0, NOW, b"k", bytes(4 << 20))], codec=1)
+    validation = validation_of(batch)
+    parts = 0
+    while not validation.done:
+        assert validation.run(1 << 20) in (0, *range(1 << 20))
+        parts += 1
+    assert 4 <= parts <= 6
+    assert validation.result()[0] == batch
+
+
+@given(st.data())
+def test_in_parts_or_at_once_the_judgement_is_the_same(data: Any) -> None:
+    codec = data.draw(st.sampled_from(sorted(CODECS.values())))
+    batch = build_batch(ROWS, codec=codec)
+    at = data.draw(st.integers(21, len(batch) - 1))
+    sent = edited(batch, at, ">B", data.draw(st.integers(0, 255)))
+    rules = data.draw(st.sampled_from([{}, {"compact": True}, {"compression_type": "zstd"}]))
+    validation = validation_of(sent, **rules)
+    while not validation.done:
+        validation.run(1)
+    at_once = outcome(lambda: validate(sent, **rules))
+    assert outcome(validation.result) == at_once
+
+
+def validation_of(data: bytes, **rules: Any) -> Validation:
+    return Validation(data, ProduceRules(**{**RULES, **rules}), NOW)
+
+
+def outcome(call: Any) -> Any:
+    try:
+        data, infos = call()
+    except KafkaError as error:
+        return type(error)
+    return bytes(data), infos
 
 
 @pytest.mark.parametrize("codec", CODECS.values())

@@ -2,7 +2,8 @@
 
 Behaviour:  batches go to the log as they came; acks=0 has no answer, and an error closes the connection instead.
             With flush.messages reached, the answer waits for the fsync; with acks=all, for the in-sync replicas. The
-            first batch of a transaction waits for the transaction's coordinator (KIP-890).
+            first batch of a transaction waits for the transaction's coordinator (KIP-890). What decompresses to much
+            is judged in parts, others having their turns in between; the requests behind it wait.
 Errors:     one per partition, base offset -1; a bad acks value is INVALID_REQUIRED_ACKS for all of them.
 """
 
@@ -10,15 +11,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
-from kavka.broker.slots import OneSlot, Slots
+from kavka.broker.kept import Kept, in_parts, keep
+from kavka.broker.slots import Slots
 from kavka.kernels.frames import encode_produce_response, encode_produced, parse_produce, parse_single
 from kavka.kernels.layout import ProduceFields
 from kavka.model.clock import Clock
 from kavka.model.errors import InvalidRequiredAcks, KafkaError, TransactionalIdAuthorizationFailed
-from kavka.model.types import Piece, TopicPartition
+from kavka.model.types import Piece
 from kavka.net.connection import PENDING, Connection, Pending, Reply
+from kavka.replica.judging import AT_ONCE_BYTES, Judging
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.producing import Appended, Producing, Rows, Waits, has_transactional
 from kavka.replica.syncing import Syncer
@@ -26,7 +30,7 @@ from kavka.replica.waiting import Waiting
 from kavka.runtime.versions import knows_produce
 
 if TYPE_CHECKING:  # imported with the coordinators, after the start
-    from kavka.runtime.verification import Guarded, Verdict, Verification
+    from kavka.runtime.verification import Verdict, Verification
 
 log = logging.getLogger(__name__)
 
@@ -85,45 +89,39 @@ class Produce:
                 refused = error
             else:
                 if begun is not None:
-                    frame = bytes(buffer[:end])  # the connection goes on to use its buffer
-                    slot = connection.open_slot(exclusive=True)
-                    place = OneSlot(slot, connection.listener)
-                    return self._after_verdict(place, frame, pos, version, correlation_id, client_id, begun)
+                    kept = keep(connection, buffer[pos:end], version, correlation_id, client_id)
+                    id_ = transactional_id
+                    self._verification().ask(id_, begun, knows_produce(version), partial(self._judge, kept))
+                    return PENDING
         elif transactional_id is None and has_transactional(topics):
             refused = TransactionalIdAuthorizationFailed("transactional records without a transactional id")
-        appended = self._append(topics, acks, version, client_id, refused, None)
+        judging = self._producing.judge(topics, version) if refused is None else None
+        if judging is not None and not judging.run(AT_ONCE_BYTES):
+            self._judge(keep(connection, buffer[pos:end], version, correlation_id, client_id), None)
+            return PENDING
+        appended = self._append(topics, acks, version, client_id, refused, None, judging)
         if acks and appended[1] is None and appended[2] is None and appended[3] is None:
             return encode_produce_response(version, correlation_id, appended[0])
         return self._finish(connection, asked, version, correlation_id, appended)
 
-    def _after_verdict(
-        self,
-        place: OneSlot,
-        frame: bytes,
-        pos: int,
-        version: int,
-        correlation_id: int,
-        client_id: str,
-        begun: dict[TopicPartition, Guarded],
-    ) -> Pending:
-        """Append once the coordinator has said which partitions are part of the transaction."""
-        asked = parse_produce(memoryview(frame), pos, len(frame), version)
+    def _judge(self, kept: Kept, verdict: Verdict | None) -> None:
+        """Append once all that is compressed is judged, a part at a time."""
+        judging = self._producing.judge(kept.asked[3], kept.version)
+        in_parts(kept, judging, lambda: self._serve(kept, verdict, judging))
 
-        def judged(verdict: Verdict) -> None:
-            try:
-                appended = self._append(asked[3], asked[1], version, client_id, None, verdict)
-                reply = self._finish(place, asked, version, correlation_id, appended)
-            except Exception as error:
-                if not isinstance(error, KafkaError):  # nothing of one request may reach those who ask for all
-                    log.exception("a transactional request could not be served")
-                place.slot.abort()
-                return
-            if reply is not PENDING:
-                place.slot.answer(reply)
-
-        assert self._verification is not None
-        self._verification().ask(asked[0] or "", begun, knows_produce(version), judged)
-        return PENDING
+    def _serve(self, kept: Kept, verdict: Verdict | None, judging: Judging | None) -> None:
+        """Append what was kept and answer."""
+        place, asked, version, correlation_id, client_id = kept
+        try:
+            appended = self._append(asked[3], asked[1], version, client_id, None, verdict, judging)
+            reply = self._finish(place, asked, version, correlation_id, appended)
+        except Exception as error:
+            if not isinstance(error, KafkaError):  # nothing of one request may reach those who ask for all
+                log.exception("a request that had to wait could not be served")
+            place.slot.abort()
+            return
+        if reply is not PENDING:
+            place.slot.answer(reply)
 
     def _finish(
         self, connection: Slots, asked: ProduceFields, version: int, correlation_id: int, appended: Appended

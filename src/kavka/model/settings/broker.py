@@ -177,6 +177,13 @@ NUM_NETWORK_THREADS = INT("num.network.threads", 3, AT_LEAST_1, CLUSTER)
 
 # Topics and their logs
 MESSAGE_MAX_BYTES = INT("message.max.bytes", 1_048_588, AT_LEAST_0, CLUSTER, "The largest record batch accepted.")
+KAVKA_MAX_DECOMPRESSED_MESSAGE_BYTES = INT(
+    "kavka.max.decompressed.message.bytes",
+    64 << 20,
+    AT_LEAST_1,
+    doc="The largest record batch accepted, decompressed.",
+    internal=True,  # not Kafka's: its tools are not shown it
+)
 DELETE_TOPIC_ENABLE = BOOLEAN("delete.topic.enable", True, doc="Whether topics may be deleted.")
 COMPRESSION_TYPE = STRING(
     "compression.type", "producer", CODECS, CLUSTER, "The codec batches are stored with; producer keeps the producer's."

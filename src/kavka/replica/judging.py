@@ -1,0 +1,54 @@
+"""The compressed batches of a Produce request, judged before any of them is appended: in parts, if there is much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from kavka.kernels.layout import ATTRIBUTES_LOW_BYTE, Topic
+from kavka.records.validate import Validation
+from kavka.replica.manager import ReplicaManager
+
+CODEC: Final = 0x07
+AT_ONCE_BYTES: Final = 2 << 20
+"""So much of a request is decompressed when it comes: about 10 ms of the slowest codec."""
+PART_BYTES: Final = 1 << 20
+"""So much before others have their turn."""
+
+Sent = Sequence[tuple[Topic, Sequence[tuple[int, memoryview | None]]]]
+"""By topic: partitions and their records."""
+Place = tuple[int, int]
+"""Number of a topic and of its partition in a request."""
+
+
+class Judging:
+    """What is found about compressed batches, by their places in a request."""
+
+    __slots__ = ("_left", "found")
+
+    def __init__(self, found: dict[Place, Validation]) -> None:
+        self.found = found
+        self._left = list(found.values())
+
+    def run(self, budget: int) -> bool:
+        """Go on for about so many decompressed bytes; whether all is known."""
+        while self._left:
+            budget = self._left[-1].run(budget)
+            if not self._left[-1].done:
+                return False
+            self._left.pop()
+        return True
+
+
+def judge(sent: Sent, replicas: ReplicaManager, now_ms: int, version: int) -> Judging | None:
+    """Begin to judge the compressed batches for partitions that this node leads; None if there are none."""
+    found: dict[Place, Validation] | None = None
+    for number, (topic, partitions) in enumerate(sent):
+        for row, (index, data) in enumerate(partitions):
+            if data is None or len(data) <= ATTRIBUTES_LOW_BYTE or not data[ATTRIBUTES_LOW_BYTE] & CODEC:
+                continue
+            partition = replicas.held(topic, index)
+            if partition is not None and partition.leads:
+                found = found or {}
+                found[number, row] = Validation(data, partition.rules.produce, now_ms, version)
+    return Judging(found) if found else None
