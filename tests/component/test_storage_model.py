@@ -19,6 +19,7 @@ from kavka.storage.config import LogConfig
 from kavka.storage.disk import RealDisk
 from kavka.storage.loader import load_log
 from kavka.storage.log import AppendOrigin, Log
+from kavka.storage.segment import Search, TimestampOffset
 
 TP = TopicPartition("model", 0)
 NOW = 1_700_000_000_000
@@ -262,11 +263,19 @@ class LogMachine(RuleBasedStateMachine):
             ]
             assert found == [txn for txn in aborted if txn[2] >= first]
 
+    @staticmethod
+    def found(search: Search) -> TimestampOffset | None:
+        while True:
+            try:
+                next(search)
+            except StopIteration as end:
+                return end.value
+
     @invariant()
     @precondition(lambda self: hasattr(self, "log"))
     def times_are_found(self) -> None:
         wanted = self.clock - 20
-        answer = self.log.offset_for_timestamp(wanted)
+        answer = self.found(self.log.search_timestamp(wanted))
         later = [b for b in self.model.batches if b.timestamp >= wanted and b.last >= self.model.start]
         if answer is not None:
             assert later

@@ -348,6 +348,31 @@ def read_records(buf, info: BatchInfo, pos: cython.Py_ssize_t = 0, end: cython.P
     return records
 
 
+def read_some(buf, info: BatchInfo, pos: cython.Py_ssize_t, most: cython.Py_ssize_t):
+    """The records that are whole in what is there of a batch's decompressed payload, and where the next one begins."""
+    view: Py_buffer
+    records: list = []
+    size: int64_t
+    at: cython.Py_ssize_t
+    PyObject_GetBuffer(buf, cython.address(view), PyBUF_SIMPLE)
+    try:
+        _bounds(view.len, pos, view.len)
+        while len(records) < most:
+            at = pos
+            while at < view.len and at - pos < 4 and cython.cast(cython.p_uchar, view.buf)[at] >= 0x80:
+                at += 1
+            if at >= view.len:
+                break
+            at = pos
+            size = _varint(cython.cast(cython.p_uchar, view.buf), cython.address(at), view.len, 28)
+            if size > view.len - at:
+                break
+            records.append(_read_record(cython.cast(cython.p_uchar, view.buf), cython.address(pos), view.len, info))
+    finally:
+        PyBuffer_Release(cython.address(view))
+    return records, pos
+
+
 def encode_record(offset_delta: int64_t, timestamp_delta: int64_t, key, value, headers=()):
     """One record as a batch's payload holds it."""
     key_bytes: bytes | None = _as_bytes(key)

@@ -58,6 +58,7 @@ cdef struct Walk:
     int64_t last_delta
     bint consecutive
     bint increasing
+    bint headed
     int fault
     int rejected
     bint found

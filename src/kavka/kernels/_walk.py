@@ -33,6 +33,7 @@ def begin(walk, count, base_timestamp, appended, append_time):
     walk.last_delta = -1
     walk.consecutive = True
     walk.increasing = True
+    walk.headed = False
     walk.fault = 0
     walk.rejected = 0
     walk.found = False
@@ -142,6 +143,7 @@ def _whole(
         _pass(data, cython.address(at), stop)
         count = _number(data, cython.address(at), stop, 28)
         if count:
+            one.headed = True
             if count < 0 or count > stop - at:
                 at = _NOWHERE
             while count > 0 and at < stop:
@@ -234,6 +236,8 @@ def _take(walk: cython.pointer[Walk], number: int64_t) -> cython.void:
         if number < 0 or number > walk.left:
             walk.fault = _IS_BAD
         walk.headers = number
+        if number:
+            walk.headed = True
         walk.state = _NAME if number else _COMPLETE
     else:
         if number > walk.left or (number < 0 and walk.state == _NAME):
@@ -359,6 +363,11 @@ class RecordScan:
     def increasing(self):
         """Whether each offset delta is above the one before, and none is negative."""
         return self._walk.increasing
+
+    @property
+    def headed(self):
+        """Whether any record has headers."""
+        return self._walk.headed
 
     @property
     def last_delta(self):

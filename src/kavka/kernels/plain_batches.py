@@ -310,6 +310,28 @@ def read_records(data: Buffer, info: BatchInfo, pos: int = 0, end: int = -1) -> 
     return records
 
 
+def read_some(data: Buffer, info: BatchInfo, pos: int, most: int) -> tuple[list[RecordFields], int]:
+    """The records that are whole in what is there of a batch's decompressed payload, and where the next one begins.
+
+    Not more than `most` of them.
+    """
+    view = memoryview(data)
+    end = _bounds(len(view), pos, len(view))
+    append_time = info.max_timestamp if info.is_log_append_time else None
+    records: list[RecordFields] = []
+    while len(records) < most:
+        first = next((at for at in range(pos, min(pos + 4, end)) if view[at] < 0x80), pos + 4)
+        if first >= end:
+            break
+        size, at = _read_varint(view, pos, end)
+        if size > end - at:
+            break
+        record, pos = _read_record(view, pos, end, info.base_offset, info.base_timestamp, append_time)
+        records.append(record)
+    view.release()
+    return records, pos
+
+
 def encode_record(
     offset_delta: int, timestamp_delta: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()
 ) -> bytes:

@@ -61,6 +61,8 @@ class RecordScan:
         """Whether the records' offset deltas are 0, 1, 2 and so on."""
         self.increasing = True
         """Whether each offset delta is above the one before, and none is negative."""
+        self.headed = False
+        """Whether any record has headers."""
         self.last_delta = -1
         """The offset delta of the last record."""
         self.found: tuple[int, int] | None = None
@@ -143,6 +145,7 @@ class RecordScan:
                 if not 0 <= number <= self._left:
                     raise InvalidRecord(BAD_RECORD)
                 self._headers = number
+                self.headed |= number > 0
                 self._state = _NAME if number else _COMPLETE
             case _:
                 self._take_length(number)

@@ -122,6 +122,9 @@ class Cleaner:
         log.info(
             "%s: compaction kept %d of %d records", partition.topic_partition, result.records_kept, result.records_read
         )
+        if result.unread:
+            name = partition.topic_partition
+            log.warning("%s: compaction left %d batches whose records cannot be read as they are", name, result.unread)
         if clean_offset is not None:
             self._clean[partition] = clean_offset
             await self._checkpoint(partition)

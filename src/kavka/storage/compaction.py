@@ -3,16 +3,19 @@
 Nothing that exists is changed: the results are `.cleaned` files, durable, which the log's owner swaps in. The rules
 are those of Kafka's cleaner: the last value of each key stays, tombstones and the markers of emptied transactions stay
 until their delete horizon (KIP-534), aborted data goes, and a producer's last batch stays, emptied if need be.
+
+A batch whose records cannot be read, or would be too much for the memory, stays as it is and is counted: neither its
+keys nor its size may keep the rest from being compacted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kavka.kernels.batches import BatchInfo, scan
-from kavka.model.errors import KafkaStorageError
-from kavka.records.batch import Record, records
+from kavka.kernels.batches import BatchInfo, RecordScan, scan
+from kavka.model.errors import KafkaError, KafkaStorageError
+from kavka.records.batch import Header, payload_parts, record_parts, records
 from kavka.records.builder import BatchBuilder, empty_batch
 from kavka.records.control import ControlType, control_type
 from kavka.storage import files
@@ -24,6 +27,10 @@ from kavka.storage.segment import Segment, marks_of
 from kavka.storage.txn_index import AbortedTransaction
 
 _WRITE_BYTES = 1 << 20
+_MAX_BYTES = 128 << 20  # of a batch, decompressed
+_HELD = 10_000  # so many records of a batch are kept at a time
+
+Fields = tuple[int, int, bytes | None, bytes | None, tuple[Header, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,7 @@ class CompactionResult:
     groups: tuple[CleanedGroup, ...]
     records_read: int
     records_kept: int
+    unread: int = 0  # batches that were left as they are
 
 
 class Transactions:
@@ -99,6 +107,8 @@ class Transactions:
     def is_spent(self, data: bytes, batch: BatchInfo) -> bool:
         """Whether a control batch is a marker whose transaction has no data left, or was emptied before."""
         self._advance(batch)
+        if not is_sound(data, batch):
+            return False
         record = next(records(data, batch), None)
         if record is None:
             return True
@@ -134,13 +144,13 @@ def compact(disk: Disk, plan: CompactionPlan) -> CompactionResult:
         raise KafkaStorageError(f"cannot compact {plan.path}: {error}") from error
     disk.fsync_dir(plan.path)
     clean_offset = max(cleaner.keys.latest_offset + 1, plan.first_dirty_offset)
-    return CompactionResult(clean_offset, groups, cleaner.records_read, cleaner.records_kept)
+    return CompactionResult(clean_offset, groups, cleaner.records_read, cleaner.records_kept, cleaner.unread)
 
 
 class _Cleaner:
     """The state of one compaction."""
 
-    __slots__ = ("config", "disk", "keys", "plan", "records_kept", "records_read", "segments", "transactions")
+    __slots__ = ("config", "disk", "keys", "plan", "records_kept", "records_read", "segments", "transactions", "unread")
 
     def __init__(self, disk: Disk, plan: CompactionPlan) -> None:
         self.disk = disk
@@ -155,6 +165,7 @@ class _Cleaner:
         self.transactions = Transactions(plan.aborted)
         self.records_read = 0
         self.records_kept = 0
+        self.unread = 0
 
     def _open(self, source: SourceSegment) -> Segment:
         path = f"{self.plan.path}/{files.file_name(source.base_offset, files.LOG)}"
@@ -187,12 +198,13 @@ class _Cleaner:
         """Learn a batch's keys; False if they no longer fit."""
         if batch.is_control:
             transactions.is_spent(chunk, batch)
-        elif not transactions.is_aborted(batch) and batch.last_offset >= start:
-            for record in records(chunk, batch):
-                if record.key is not None and record.offset >= start:
-                    if self.keys.full:
-                        return False
-                    self.keys.put(record.key, record.offset)
+        elif not transactions.is_aborted(batch) and batch.last_offset >= start and is_sound(chunk, batch):
+            for part in record_parts(chunk, batch, _MAX_BYTES):
+                for offset, _, key, _, _ in part:
+                    if key is not None and offset >= start:
+                        if self.keys.full:
+                            return False
+                        self.keys.put(key, offset)
         if batch.last_offset >= start:
             self.keys.latest_offset = max(self.keys.latest_offset, batch.last_offset)
         return True
@@ -260,25 +272,28 @@ class _Cleaner:
             discard = self.transactions.is_aborted(batch)
         keep_empty = self._is_last_of_producer(batch) or batch.last_offset + 1 == self.plan.first_uncleanable_offset
         self.records_read += batch.count
-        kept: list[Record] = []
-        if not discard:
-            everything = batch.is_control
-            tombstones_stay = horizon is None or now_ms < horizon
-            kept = [r for r in records(chunk, batch) if everything or self._stays(r, tombstones_stay)]
-        if not kept:
+        if discard:
             return empty_batch(batch) if keep_empty else b""
-        self.records_kept += len(kept)
-        needs_horizon = horizon is None and (spent_marker or any(record.value is None for record in kept))
-        if len(kept) == batch.count and not needs_horizon:
+        if not is_sound(chunk, batch):
+            self.unread += 1
+            self.records_kept += batch.count
             return memoryview(chunk)[batch.position : batch.position + batch.size]
-        return rebuilt(batch, kept, now_ms + self.plan.delete_retention_ms if needs_horizon else horizon)
+        staying = _Staying(self, chunk, batch, horizon is None or now_ms < horizon)
+        if not staying.count:
+            return empty_batch(batch) if keep_empty else b""
+        self.records_kept += staying.count
+        needs_horizon = horizon is None and (spent_marker or staying.tombstones)
+        if staying.count == batch.count and not needs_horizon:
+            return memoryview(chunk)[batch.position : batch.position + batch.size]
+        return rebuilt(batch, staying, now_ms + self.plan.delete_retention_ms if needs_horizon else horizon)
 
-    def _stays(self, record: Record, tombstones_stay: bool) -> bool:
-        if record.offset > self.keys.latest_offset:
+    def stays(self, offset: int, key: bytes | None, value: bytes | None, tombstones_stay: bool) -> bool:
+        """Whether a data record is the last of its key, as far as is known."""
+        if offset > self.keys.latest_offset:
             return True
-        if record.key is None or (record.value is None and not tombstones_stay):
+        if key is None or (value is None and not tombstones_stay):
             return False
-        return record.offset >= self.keys.get(record.key)
+        return offset >= self.keys.get(key)
 
     def _is_last_of_producer(self, batch: BatchInfo) -> bool:
         """Whether a producer's state would be lost with this batch."""
@@ -291,7 +306,53 @@ class _Cleaner:
         return batch.is_control and batch.producer_epoch == epoch
 
 
-def rebuilt(batch: BatchInfo, kept: Sequence[Record], horizon: int | None) -> bytes:
+class _Staying:
+    """The records of a batch that stay: counted once, and then held or, if they are many, read again."""
+
+    __slots__ = ("_batch", "_chunk", "_cleaner", "_held", "_tombstones_stay", "count", "tombstones")
+
+    def __init__(self, cleaner: _Cleaner, chunk: bytes, batch: BatchInfo, tombstones_stay: bool) -> None:
+        self._cleaner = cleaner
+        self._chunk = chunk
+        self._batch = batch
+        self._tombstones_stay = tombstones_stay
+        self.count = 0
+        self.tombstones = False
+        held: list[Fields] = []
+        for fields in self._read():
+            self.count += 1
+            self.tombstones = self.tombstones or fields[3] is None
+            if self.count <= _HELD:
+                held.append(fields)
+        self._held = held if self.count <= _HELD else None
+
+    def __iter__(self) -> Iterator[Fields]:
+        return self._read() if self._held is None else iter(self._held)
+
+    def _read(self) -> Iterator[Fields]:
+        everything, stays, tombstones_stay = self._batch.is_control, self._cleaner.stays, self._tombstones_stay
+        for part in record_parts(self._chunk, self._batch, _MAX_BYTES):
+            for fields in part:
+                if everything or stays(fields[0], fields[2], fields[3], tombstones_stay):
+                    yield fields
+
+
+def is_sound(chunk: bytes, batch: BatchInfo) -> bool:
+    """Whether a batch's records can be read, have offsets that go up within the batch's, and are not too much."""
+    walk = RecordScan(batch.count, batch.base_timestamp, batch.is_log_append_time, batch.max_timestamp)
+    try:
+        for part in payload_parts(chunk, batch, _MAX_BYTES):
+            walk.feed(part)
+        walk.finish()
+        if walk.headed:  # their names have to be text, too
+            for _ in record_parts(chunk, batch, _MAX_BYTES):
+                pass
+    except KafkaError:
+        return False
+    return walk.increasing and walk.last_delta <= batch.last_offset_delta
+
+
+def rebuilt(batch: BatchInfo, kept: Iterable[Fields], horizon: int | None) -> bytes:
     """A batch with some of its records, its offsets and sequence numbers as they were."""
     builder = BatchBuilder(
         base_offset=batch.base_offset,
@@ -305,6 +366,6 @@ def rebuilt(batch: BatchInfo, kept: Sequence[Record], horizon: int | None) -> by
         log_append_time=batch.max_timestamp if batch.is_log_append_time else None,
         delete_horizon_ms=horizon,
     )
-    for record in kept:
-        builder.append(record.key, record.value, record.timestamp, record.headers, record.offset)
+    for offset, timestamp, key, value, headers in kept:
+        builder.append(key, value, timestamp, headers, offset)
     return builder.build(last_offset=batch.last_offset)

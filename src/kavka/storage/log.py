@@ -28,7 +28,7 @@ from kavka.storage.producer_state import KIND_BITS, AppendOrigin, BatchMeta, Pre
 from kavka.storage.replay import drop_snapshots, load_snapshot, replay_segments, snapshot_path, write_snapshot
 from kavka.storage.retention import Expired, RetentionView
 from kavka.storage.scan import read_marker
-from kavka.storage.segment import MAX_RELATIVE_OFFSET, Mark, Segment, TimestampOffset, marks_of
+from kavka.storage.segment import MAX_RELATIVE_OFFSET, Mark, Search, Segment, marks_of
 from kavka.storage.segments import LogFiles
 from kavka.storage.sync import SyncJob
 from kavka.storage.txn_index import AbortedTransaction
@@ -400,18 +400,20 @@ class Log(LogFiles):
         first = producers.first_unstable_offset()
         return high_watermark if first is None else min(high_watermark, max(first, self.log_start_offset))
 
-    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+    def search_timestamp(self, timestamp: int) -> Search:
         """The first record whose timestamp is at least this one."""
         with self._reading():
-            for segment in self._segments:
+            for segment in list(self._segments):
                 if segment.largest_timestamp_ms >= timestamp:
-                    return segment.find_by_timestamp(timestamp, self.log_start_offset)
+                    found = yield from segment.search_timestamp(timestamp, self.log_start_offset)
+                    if found is not None:
+                        return found
         return None
 
-    def offset_of_max_timestamp(self) -> TimestampOffset | None:
+    def search_max_timestamp(self) -> Search:
         """The first record that has the largest timestamp."""
         with self._reading():
-            return max(self._segments, key=attrgetter("max_timestamp")).record_of_max_timestamp()
+            return (yield from max(self._segments, key=attrgetter("max_timestamp")).search_max_timestamp())
 
     # -- forcing to the device
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
-from kavka.kernels.batches import LOG_OVERHEAD, BatchInfo
-from kavka.model.errors import KafkaStorageError
-from kavka.records.batch import records
+from kavka.kernels.batches import LOG_OVERHEAD, BatchInfo, RecordScan
+from kavka.model.errors import KafkaError, KafkaStorageError
+from kavka.records.batch import payload_parts
 from kavka.storage import files
 from kavka.storage.config import LogConfig
 from kavka.storage.disk import Buffer, Disk, DiskFile
@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 MAX_RELATIVE_OFFSET = 2**31 - 1
 
 _SEARCH_BYTES = 8192
+_SEEK_BYTES = 1 << 16
 _HEADER = Struct(">qi11xi")  # base offset, length; then the last offset delta
 _HEADER_BYTES = _HEADER.size
 _MAX_TIMESTAMP = Struct(">q")
@@ -44,6 +45,9 @@ class TimestampOffset(NamedTuple):
     offset: int
     leader_epoch: int
 
+
+Search = Generator[None, None, TimestampOffset | None]
+"""A search that is done step by step, none of which takes long, and comes to a result in the end."""
 
 Mark = tuple[int, int, int]
 """What a segment wants to know of a batch it is given: its size, its last offset and its largest timestamp."""
@@ -277,28 +281,44 @@ class Segment:
             self.first_timestamp = int(_MAX_TIMESTAMP.unpack(data)[0])
         return self.first_timestamp
 
-    def find_by_timestamp(self, timestamp: int, from_offset: int) -> TimestampOffset | None:
+    def search_timestamp(self, timestamp: int, from_offset: int) -> Search:
         """The first record from an offset on whose timestamp is at least this one."""
         start = self._near(max(self.time_index.lookup(timestamp), from_offset))
-        for _, chunk, infos in BatchScan(self.file, start, self.size, chunk_bytes=1 << 16):
+        for _, chunk, infos in BatchScan(self.file, start, self.size, chunk_bytes=_SEEK_BYTES):
             for info in infos:
                 if info.max_timestamp < timestamp or info.last_offset < from_offset:
                     continue
-                for record in records(chunk, info):
-                    if record.timestamp >= timestamp and record.offset >= from_offset:
-                        return TimestampOffset(record.timestamp, record.offset, info.leader_epoch)
+                found = yield from self._seek(chunk, info, timestamp, from_offset)
+                if found is not None:
+                    return found
+            yield
         return None
 
-    def record_of_max_timestamp(self) -> TimestampOffset | None:
+    def search_max_timestamp(self) -> Search:
         """The first record that has the segment's largest timestamp."""
         wanted = self.max_timestamp
         if wanted < 0:
             return None
         start = self._near(self._max_timestamp_offset)
-        for _, chunk, infos in BatchScan(self.file, start, self.size, chunk_bytes=1 << 16):
+        for _, chunk, infos in BatchScan(self.file, start, self.size, chunk_bytes=_SEEK_BYTES):
             for info in infos:
                 if info.max_timestamp == wanted:
-                    return _first_of_max(chunk, info)
+                    return (yield from self._seek(chunk, info, wanted, self.base_offset))
+            yield
+        return None
+
+    def _seek(self, chunk: bytes, info: BatchInfo, timestamp: int, from_offset: int) -> Search:
+        """The first such record of a batch, whose header may promise one that is not there."""
+        walk = RecordScan(info.count, info.base_timestamp, info.is_log_append_time, info.max_timestamp)
+        walk.seek(timestamp, from_offset - info.base_offset)
+        try:
+            for part in payload_parts(chunk, info):
+                if walk.feed(part) and walk.found is not None:
+                    found_at, delta = walk.found
+                    return TimestampOffset(found_at, info.base_offset + delta, info.leader_epoch)
+                yield
+        except KafkaError as error:
+            log.warning("%s: what is at offset %d cannot be searched: %s", self.file.path, info.base_offset, error)
         return None
 
     def truncate_to(self, offset: int, now_ms: int, config: LogConfig) -> int:
@@ -419,10 +439,3 @@ def jitter(stem: str, config: LogConfig) -> int:
     if config.segment_jitter_ms <= 0:
         return 0
     return crc32(stem.encode()) % min(config.segment_jitter_ms, config.segment_ms)
-
-
-def _first_of_max(chunk: bytes, info: BatchInfo) -> TimestampOffset | None:
-    for record in records(chunk, info):
-        if record.timestamp == info.max_timestamp:
-            return TimestampOffset(record.timestamp, record.offset, info.leader_epoch)
-    return None

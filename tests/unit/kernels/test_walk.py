@@ -60,6 +60,7 @@ def findings(
         scan.max_timestamp,
         bool(scan.consecutive),
         bool(scan.increasing),
+        bool(scan.headed),
         scan.last_delta,
         scan.rejected,
         scan.rejections,
@@ -126,15 +127,15 @@ def test_times_are_taken_as_64_bits_have_them(walk: Any) -> None:
     record = encode_record(0, 1, b"k", b"")
     assert findings(walk, [record], 1, FAR)[0] == -1  # it wraps to the smallest number
     rules = (TIME, FAR, 1000, False, True)
-    assert findings(walk, [record], 1, -(1 << 63), rules)[4] == [(0, BAD_TIME)]
-    assert findings(walk, [record], 1, -2, rules)[4] == []  # -1 is no time
+    assert findings(walk, [record], 1, -(1 << 63), rules)[5] == [(0, BAD_TIME)]
+    assert findings(walk, [record], 1, -2, rules)[5] == []  # -1 is no time
 
 
 def test_what_is_rejected_is_counted_and_the_first_are_told(walk: Any) -> None:
     data = b"".join(encode_record(i, 0, None, None) for i in range(3000))
     found = findings(walk, [data], 3000, TIME, (TIME, 0, 0, True, True))
-    assert found[4] == [(index, NO_KEY) for index in range(MAX_REJECTED)]
-    assert found[5] == 3000
+    assert found[5] == [(index, NO_KEY) for index in range(MAX_REJECTED)]
+    assert found[6] == 3000
 
 
 def test_a_value_is_passed_over_and_not_kept(walk: Any) -> None:

@@ -16,6 +16,7 @@ from kavka.storage.disk import Disk, RealDisk
 from kavka.storage.loader import LoadReport, load_log
 from kavka.storage.log import AppendInfo, Log
 from kavka.storage.producer_state import AppendOrigin
+from kavka.storage.segment import Search, TimestampOffset
 
 TP = TopicPartition("orders", 3)
 TOPIC_ID = Uuid(bytes(range(16)))
@@ -49,6 +50,20 @@ class Kit:
             now_ms=self.now,
         )
         return report
+
+    def first_at(self, timestamp: int) -> TimestampOffset | None:
+        return self.result_of(self.log.search_timestamp(timestamp))
+
+    def newest(self) -> TimestampOffset | None:
+        return self.result_of(self.log.search_max_timestamp())
+
+    @staticmethod
+    def result_of(search: Search) -> TimestampOffset | None:
+        while True:
+            try:
+                next(search)
+            except StopIteration as end:
+                return end.value
 
     def batch(
         self,

@@ -11,6 +11,7 @@ from kavka.model.errors import (
     RecordListTooLarge,
 )
 from kavka.model.types import Uuid
+from kavka.records.builder import restamped
 from kavka.storage.log import UnexpectedOffset
 from kavka.storage.txn_index import AbortedTransaction
 
@@ -393,7 +394,7 @@ class TestTime:
         kit.create(segment_bytes=300)
         for start in (100, 200, 300, 400):
             kit.append(count=3, timestamp=start, epoch=start // 100)
-        find = kit.log.offset_for_timestamp
+        find = kit.first_at
         assert find(0) == (100, 0, 1)
         assert find(101) == (101, 1, 1)
         assert find(103) == (200, 3, 2)
@@ -405,23 +406,49 @@ class TestTime:
         kit.create()
         kit.append(count=5, timestamp=100)
         kit.log.advance_log_start_offset(3, 5)
-        assert kit.log.offset_for_timestamp(100) == (103, 3, 0)
+        assert kit.first_at(100) == (103, 3, 0)
 
     def test_compressed_batches_are_searched_too(self, kit):
         kit.create()
         for codec in range(5):
             kit.append(count=3, timestamp=100 * codec, codec=codec)
-        assert kit.log.offset_for_timestamp(301).offset == 10
+        assert kit.first_at(301).offset == 10
+
+    def test_a_header_that_promises_a_time_that_no_record_has_is_passed_over(self, kit):
+        kit.create(segment_bytes=400)
+        for codec in range(5):
+            sent = kit.batch(count=3, timestamp=100, codec=codec)
+            kit.append(restamped(sent, scan(sent)[0], 1000))
+        kit.append(count=1, timestamp=500)
+        assert len(kit.log.segments) > 1
+        assert kit.first_at(400) == (500, 15, 0)
+
+    def test_a_batch_that_cannot_be_read_is_passed_over(self, kit):
+        kit.create()
+        for codec in range(5):
+            sent = bytearray(kit.batch(count=3, timestamp=100, codec=codec))
+            sent[-5:] = b"bad!!"
+            kit.append(restamped(sent, scan(sent, check_crc=False)[0], 1000))
+        kit.append(count=1, timestamp=100)
+        assert kit.first_at(103) is None
+        assert kit.first_at(100) is not None
+
+    def test_a_search_is_done_in_steps(self, kit):
+        kit.create()
+        sent = kit.batch(value=bytes(1 << 20), timestamp=100, codec=4)
+        kit.append(restamped(sent, scan(sent)[0], 1000))
+        steps = sum(1 for _ in kit.log.search_timestamp(500))
+        assert steps > 1 << 3  # each decompresses 128 KiB
 
     def test_the_record_with_the_largest_time_may_be_anywhere(self, kit):
         kit.create(segment_bytes=300)
         for start in (100, 900, 300, 400):
             kit.append(count=3, timestamp=start)
-        assert kit.log.offset_of_max_timestamp() == (902, 5, 0)
+        assert kit.newest() == (902, 5, 0)
 
     def test_without_timestamps_there_is_no_largest(self, kit):
         kit.create()
-        assert kit.log.offset_of_max_timestamp() is None
+        assert kit.newest() is None
 
 
 class TestTruncating:
@@ -481,7 +508,7 @@ class TestTruncating:
         assert segment.offset_index.last()[0] < 10
         assert segment.max_timestamp == NOW + 9
         kit.append(timestamp=NOW + 3)
-        assert kit.log.offset_of_max_timestamp().offset == 9
+        assert kit.newest().offset == 9
 
     def test_below_the_first_segment_starts_anew(self, kit):
         kit.create()

@@ -28,6 +28,7 @@ from kavka.protocol.schemas.list_offsets import (
 from kavka.quorum.controller_loop import Turn
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.partition import Partition
+from kavka.storage.segment import Search, TimestampOffset
 
 LATEST = -1
 EARLIEST = -2
@@ -65,7 +66,7 @@ async def list_offsets(request: ListOffsetsRequest, ctx: Context, replicas: Repl
                 if row.timestamp < 0 and ctx.api_version < SINCE_VERSION.get(row.timestamp, 99):
                     raise UnsupportedVersion(f"timestamp {row.timestamp} is not known to version {ctx.api_version}")
                 partition = replicas.find(topic.name, row.partition_index)
-                rows.append(answer(partition, row, request, ctx.api_version))
+                rows.append(await answer(partition, row, request, ctx.api_version, turn))
             except KafkaError as error:
                 if isinstance(error, OffsetNotAvailable) and ctx.api_version < 5:
                     error = LeaderNotAvailable(error.message)
@@ -74,15 +75,15 @@ async def list_offsets(request: ListOffsetsRequest, ctx: Context, replicas: Repl
     return ListOffsetsResponse(topics=topics)
 
 
-def answer(
-    partition: Partition, row: ListOffsetsPartition, request: ListOffsetsRequest, version: int
+async def answer(
+    partition: Partition, row: ListOffsetsPartition, request: ListOffsetsRequest, version: int, turn: Turn
 ) -> ListOffsetsPartitionResponse:
     """One partition's row."""
     if request.replica_id == DEBUGGING:
         partition.require_epoch(row.current_leader_epoch)
     else:
         partition.require_leader(row.current_leader_epoch)
-    found = look_up(partition, row.timestamp, request)
+    found = await look_up(partition, row.timestamp, request, turn)
     timestamp, offset, epoch = found or (-1, -1, -1)
     return ListOffsetsPartitionResponse(
         partition_index=row.partition_index,
@@ -93,7 +94,9 @@ def answer(
     )
 
 
-def look_up(partition: Partition, timestamp: int, request: ListOffsetsRequest) -> tuple[int, int, int] | None:
+async def look_up(
+    partition: Partition, timestamp: int, request: ListOffsetsRequest, turn: Turn
+) -> tuple[int, int, int] | None:
     """Timestamp, offset and leader epoch of what was asked for, if there is any."""
     log = partition.log
     client = request.replica_id == CONSUMER
@@ -114,9 +117,21 @@ def look_up(partition: Partition, timestamp: int, request: ListOffsetsRequest) -
         return -1, end, partition.leader_epoch
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return -1, -1, -1  # nothing is tiered while remote storage is off for the topic
-    found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    search = log.search_max_timestamp() if timestamp == MAX_TIMESTAMP else log.search_timestamp(timestamp)
+    found = await result_of(search, turn)
     if found is not None and found.offset < end:
         return found.timestamp, found.offset, found.leader_epoch
     if unsettled:
         raise OffsetNotAvailable(f"{partition.topic_partition} has a new leader that has not caught up yet")
     return None
+
+
+async def result_of(search: Search, turn: Turn) -> TimestampOffset | None:
+    """What a search comes to, others having turns in between if it takes long."""
+    while True:
+        try:
+            next(search)
+        except StopIteration as end:
+            found: TimestampOffset | None = end.value
+            return found
+        await turn.breathe()
