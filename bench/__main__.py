@@ -21,6 +21,7 @@ QUESTIONS = (
     "ack_latency",
     "tiny_requests",
     "batches",
+    "compressed",
     "fetches",
     "bulk",
     "many_topics",

@@ -37,8 +37,10 @@ class Template:
 
     __slots__ = ("_at", "_checked", "_frame", "_sequence", "batch_bytes", "partition", "records", "version")
 
-    def __init__(self, topic: Topic, partition: int, payloads: list[bytes], version: int, acks: int) -> None:
-        builder = BatchBuilder(producer_id=-1)
+    def __init__(
+        self, topic: Topic, partition: int, payloads: list[bytes], version: int, acks: int, codec: int = 0
+    ) -> None:
+        builder = BatchBuilder(producer_id=-1, codec=codec)
         now_ms = time.time_ns() // 1_000_000
         for payload in payloads:
             builder.append(None, payload, now_ms)

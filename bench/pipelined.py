@@ -24,6 +24,7 @@ class Load:
     depth: int
     chunk: int
     prebuilt: bool
+    codec: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +65,21 @@ def measure(node: Broker, load: Load, version: int, requests: int) -> Outcome:
 def _templates(
     topic: Topic, number: int, load: Load, version: int, producer_id: int, producer_epoch: int
 ) -> list[Template]:
-    payloads = [os.urandom(load.payload_bytes) for _ in range(load.records)]
+    payloads = [_payload(load.payload_bytes, load.codec) for _ in range(load.records)]
     made = []
     for partition in range(number, topic.partitions, CONNECTIONS):
-        template = Template(topic, partition, payloads, version, ACKS_ALL)
+        template = Template(topic, partition, payloads, version, ACKS_ALL, load.codec)
         template.own(producer_id, producer_epoch)
         made.append(template)
     return made
+
+
+def _payload(size: int, codec: int) -> bytes:
+    """Random bytes, or hexadecimal fields that a codec finds something to do with."""
+    if not codec:
+        return os.urandom(size)
+    fields = b",".join(b'"field%d":"%s"' % (number, os.urandom(6).hex().encode()) for number in range(size // 24))
+    return (b"{" + fields + b"}")[:size]
 
 
 def _drive(

@@ -22,8 +22,8 @@ cdef enum:  # why a record is rejected: the numbers of kavka.kernels.layout
     _NO_KEY = 1
     _BAD_TIME
 
-cdef enum:
-    _NOWHERE = 0x7FFFFFFFFFFFFFF  # a position after any end
+cdef extern from "Python.h":
+    Py_ssize_t _NOWHERE "(PY_SSIZE_T_MAX >> 1)"  # a position after any end
 
 
 cdef struct Walk:
@@ -59,6 +59,7 @@ cdef struct Walk:
     bint consecutive
     bint increasing
     bint headed
+    bint negative
     int fault
     int rejected
     bint found

@@ -34,6 +34,7 @@ def begin(walk, count, base_timestamp, appended, append_time):
     walk.consecutive = True
     walk.increasing = True
     walk.headed = False
+    walk.negative = False
     walk.fault = 0
     walk.rejected = 0
     walk.found = False
@@ -134,6 +135,9 @@ def _whole(
         at = pos
         size = _number(data, cython.address(at), end, 28)
         if at > end or size > end - at:
+            break
+        if size <= 0:
+            one.fault = _IS_BAD
             break
         stop = at + size
         at += 1
@@ -269,6 +273,8 @@ def _judge(walk: cython.pointer[Walk]) -> cython.void:
         timestamp = walk.append_time
     if timestamp > walk.max_timestamp:
         walk.max_timestamp = timestamp
+    elif timestamp < -1:
+        walk.negative = True
     if walk.delta != walk.seen:
         walk.consecutive = False
     if walk.delta <= walk.last_delta:
@@ -368,6 +374,11 @@ class RecordScan:
     def headed(self):
         """Whether any record has headers."""
         return self._walk.headed
+
+    @property
+    def negative(self):
+        """Whether any timestamp is below -1."""
+        return self._walk.negative
 
     @property
     def last_delta(self):

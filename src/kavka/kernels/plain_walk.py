@@ -63,6 +63,8 @@ class RecordScan:
         """Whether each offset delta is above the one before, and none is negative."""
         self.headed = False
         """Whether any record has headers."""
+        self.negative = False
+        """Whether any timestamp is below -1."""
         self.last_delta = -1
         """The offset delta of the last record."""
         self.found: tuple[int, int] | None = None
@@ -169,6 +171,7 @@ class RecordScan:
         if self._append_time is not None:
             timestamp = self._append_time
         self.max_timestamp = max(self.max_timestamp, timestamp)
+        self.negative |= timestamp < -1
         self.consecutive &= self._delta == self._seen
         self.increasing &= self._delta > self.last_delta
         self.last_delta = self._delta

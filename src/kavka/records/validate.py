@@ -215,6 +215,7 @@ class Validation:
     def _recoded(self, append_time: int | None) -> Validated:
         info, walk, limit = self._info, self._scan, self._rules.max_message_bytes
         size = self._packed_bytes
+        _check_rewritable(info, walk)
         if walk.consecutive and not info.is_log_append_time:
             if size > limit:
                 raise _too_large(size, limit)
@@ -283,6 +284,16 @@ def _examine(data: Buffer | None, max_message_bytes: int, api_version: int) -> t
     if info.producer_id >= 0 and info.base_sequence < 0:
         raise InvalidRecord(f"producer {info.producer_id} sent sequence number {info.base_sequence}")
     return data, info
+
+
+def _check_rewritable(info: BatchInfo, walk: RecordScan) -> None:
+    """Refuse what Kafka's own builder of batches does not take, though its log would."""
+    if walk.negative:
+        raise UnknownServerError("a record has a negative timestamp")
+    if info.is_transactional and info.producer_id == -1:
+        raise UnknownServerError("transactional records without a producer id")
+    if info.producer_id != -1 and (info.producer_epoch == -1 or info.base_sequence < 0):
+        raise UnknownServerError(f"producer {info.producer_id} has no epoch, or no sequence number")
 
 
 def _rejection(walk: RecordScan, info: BatchInfo) -> KafkaError:

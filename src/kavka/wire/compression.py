@@ -11,7 +11,8 @@ import zlib
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kavka.model.errors import CorruptMessage, MessageTooLarge, UnsupportedCompressionType
+from kavka.model.errors import CorruptMessage, InvalidRequest, MessageTooLarge, UnsupportedCompressionType
+from kavka.wire.varint import read_uvarint
 
 if TYPE_CHECKING:
     from zstandard import ZstdDecompressor
@@ -211,9 +212,10 @@ def _unsnap(view: memoryview, max_bytes: int) -> Iterator[bytes]:
 def _decompress_snappy_block(block: memoryview, max_bytes: int) -> bytes:
     from cramjam import DecompressionError, snappy
 
-    from kavka.wire.varint import read_uvarint
-
-    size, _ = read_uvarint(block, 0)
+    try:
+        size, _ = read_uvarint(block, 0)
+    except InvalidRequest:
+        raise CorruptMessage("bad snappy data: a block does not say its size") from None
     if size > _SNAPPY_MAX_RATIO * len(block):
         raise CorruptMessage("bad snappy data: a block promises more than it can hold")
     _room(block, size, max_bytes)
@@ -254,7 +256,7 @@ def _unlz4(data: memoryview) -> Iterator[bytes]:
     while not inflate.eof:
         piece = b""
         if inflate.needs_input:
-            piece = bytes(data[pos : pos + _PIECE])
+            piece = bytes(data[pos : pos + _CHUNK])
             pos += len(piece)
             if not piece:
                 raise CorruptMessage("bad lz4 data: it ends early")
@@ -265,16 +267,12 @@ def _unlz4(data: memoryview) -> Iterator[bytes]:
 
 
 def _unzstd(view: memoryview, max_bytes: int) -> Iterator[bytes]:
-    empty = True
     while view:
         size, most = yield from _zstd_frame(view)
         if most:
-            empty = False
             yield from _unzstd_frame(view[:size], most, max_bytes)
         view = view[size:]
         yield b""
-    if empty:
-        raise CorruptMessage("bad zstd data: it holds no frame")
 
 
 def _unzstd_frame(frame: memoryview, most: int, max_bytes: int) -> Iterator[bytes]:

@@ -65,6 +65,7 @@ def findings(
         scan.rejected,
         scan.rejections,
         scan.found,
+        bool(scan.negative),
     )
 
 
@@ -154,7 +155,7 @@ def test_the_first_record_of_a_time_is_found_from_an_offset_on(walk: Any) -> Non
     data = b"".join(encode_record(i, i % 3, None, None) for i in range(9))
     assert findings(walk, [data], 9, TIME, None, (TIME + 1, 0)) == (TIME + 1, 1)
     assert findings(walk, [data], 9, TIME, None, (TIME + 2, 3)) == (TIME + 2, 5)
-    assert findings(walk, [data], 9, TIME, None, (TIME + 3, 0))[-1] is None
+    assert findings(walk, [data], 9, TIME, None, (TIME + 3, 0))[-2] is None
 
 
 def test_a_range_outside_of_the_buffer_is_refused(walk: Any) -> None:

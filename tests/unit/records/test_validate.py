@@ -360,8 +360,13 @@ def test_no_timestamp_in_a_header_leads_astray(base: int, newest: int, rules: di
         found, infos = validate(edited(edited(BATCH, 27, ">q", base), 35, ">q", newest), **rules)
     except InvalidTimestamp:
         return
+    except UnknownServerError:
+        assert "compression_type" in rules  # Kafka writes no negative timestamps anew
+        return
     assert scan(found) == infos
-    assert len(list(records(found, infos[0]))) == 3
+    times = [record.timestamp for record in records(found, infos[0])]
+    assert len(times) == 3
+    assert infos[0].max_timestamp == max(-1, *times)
 
 
 @settings(max_examples=300, deadline=None)

@@ -16,7 +16,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kavka.model.errors import CorruptMessage, KafkaError, MessageTooLarge, UnsupportedCompressionType
-from kavka.wire.compression import CODECS, GZIP, LZ4, NAMES, NONE, SNAPPY, ZSTD, compress, decompress, is_unlinked_lz4
+from kavka.wire.compression import (
+    CODECS,
+    GZIP,
+    LZ4,
+    NAMES,
+    NONE,
+    SNAPPY,
+    ZSTD,
+    chunks,
+    compress,
+    compressor,
+    decompress,
+    is_unlinked_lz4,
+)
 
 COMPRESSED = [GZIP, SNAPPY, LZ4, ZSTD]
 RANDOM = random.Random(1).randbytes(200_000)
@@ -167,9 +180,40 @@ def test_a_zstd_frame_with_a_reserved_bit_is_corrupt() -> None:
         decompress(ZSTD, frame)
 
 
-def test_empty_input_is_no_compressed_data() -> None:
+def test_empty_input_is_no_compressed_data_but_to_zstd_which_has_frames_or_none() -> None:
     for codec in COMPRESSED:
-        with pytest.raises(KafkaError):
-            decompress(codec, b"")
+        if codec != ZSTD:
+            with pytest.raises(CorruptMessage):
+                decompress(codec, b"")
+    assert decompress(ZSTD, b"") == b""
+    assert decompress(ZSTD, bytes.fromhex("502a4d1800000000")) == b""
+
+
+@pytest.mark.parametrize("codec", COMPRESSED)
+def test_what_is_compressed_in_parts_is_one_whole(codec: int) -> None:
+    data = bytes(range(256)) * 1000
+    packer = compressor(codec)
+    parts = [bytes(packer.compress(data[at : at + 70_001])) for at in range(0, len(data), 70_001)]
+    assert decompress(codec, b"".join([*parts, bytes(packer.flush())])) == data
+
+
+@pytest.mark.parametrize("codec", COMPRESSED)
+def test_no_chunk_is_large(codec: int) -> None:
+    sizes = [len(chunk) for chunk in chunks(codec, compress(codec, bytes(4 << 20)))]
+    assert sum(sizes) == 4 << 20
+    assert max(sizes) <= 256 << 10
+
+
+def test_what_follows_a_gzip_member_and_is_none_is_ignored_as_java_does() -> None:
+    member = gzip.compress(b"data")
+    assert decompress(GZIP, member + b"tail") == b"data"
+    assert decompress(GZIP, member + bytes(40)) == b"data"
+    assert decompress(GZIP, member + member) == b"datadata"
     with pytest.raises(CorruptMessage):
-        decompress(ZSTD, bytes.fromhex("502a4d1800000000"))
+        decompress(GZIP, member + member[:-1])
+
+
+def test_many_small_zstd_blocks_are_looked_at_in_steps() -> None:
+    empty_blocks = b"\0\0\0" * 100_000 + b"\1\0\0"
+    frame = bytes.fromhex("28b52ffd 00 58") + empty_blocks
+    assert sum(1 for _ in chunks(ZSTD, frame)) > 100_000 // 4096

@@ -22,7 +22,6 @@ NOT_SERVED_YET = "the API is not served yet, and ApiVersions names only what is"
 FEATURE_NOT_YET = "the feature is not there yet, and ApiVersions finalizes only what is"
 WE_SAY_WHY = "where Kafka leaves the message of an error empty, ours says why"
 NO_WORD_FOR_SUCCESS = "where Kafka's message for success is the word NONE, ours is null"
-OPAQUE = "batches are opaque: the checksum and the header are checked, but records are decoded only where they must be"
 AT_ONCE = "a topic that is created for a Metadata request is in the answer at once, not only when the client asks again"
 BROKERS_TOO = "a topic id before version 12 is an error of the topic; the brokers are still named"
 LEFT_OUT = "a topic with neither name nor id is left out, where Kafka answers UNKNOWN_SERVER_ERROR"
@@ -49,14 +48,6 @@ ACCEPTED = (
     Accepted("metadata that creates a topic v*", "topics.auto-v*", AT_ONCE),
     Accepted("metadata of a topic by id v10", "*", BROKERS_TOO),
     Accepted("metadata of a null name", "*", LEFT_OUT),
-    Accepted("produce with an unknown codec", "responses.*.error_code", A_BETTER_CODE),
-    Accepted("produce with a lie about the codec", "responses.*", OPAQUE),
-    Accepted("produce a count above the records", "responses.*", OPAQUE),
-    Accepted("produce records that are no records", "responses.*", OPAQUE),
-    Accepted("fetch the codecs", "responses.*.max_timestamp", OPAQUE),
-    Accepted("fetch the codecs", "responses.*.crc", OPAQUE),
-    Accepted("fetch zstd before version 10", "responses.*.max_timestamp", OPAQUE),
-    Accepted("fetch zstd before version 10", "responses.*.crc", OPAQUE),
     Accepted("produce null records", "*", KAFKA_IS_SILENT),
     Accepted("produce with records of negative length v3", "*", KAFKA_IS_SILENT),
     Accepted("produce to a partition twice", "responses.*", EACH),
