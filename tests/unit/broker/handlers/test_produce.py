@@ -267,3 +267,109 @@ def test_clients_do_not_write_to_internal_topics(held, produce):
     )
     assert produce(one) == [(0, 17, -1)]
     assert partition.log.log_end_offset == 0
+
+
+class Patient:
+    """A connection on which a request may hold back those behind it."""
+
+    listener = "PLAINTEXT"
+    closed = False
+
+    def __init__(self):
+        self.answered = asyncio.get_running_loop().create_future()
+        self.exclusive = []
+
+    @property
+    def slot(self):
+        return self
+
+    def open_slot(self, *, exclusive):
+        self.exclusive.append(exclusive)
+        return self
+
+    def answer(self, pieces):
+        self.answered.set_result(pieces)
+
+    def abort(self):
+        self.answered.set_result("aborted")
+
+
+async def turns_until(future):
+    turns = 0
+    while not future.done():
+        turns += 1
+        await asyncio.sleep(0)
+    return turns
+
+
+def served(held, one, *, close=False):
+    """What becomes of a request that has much to decompress: the answer, and the turns others had meanwhile."""
+
+    async def go():
+        syncer = Syncer(asyncio.get_running_loop())
+        serve = Produce(held.replicas, syncer, held.clock, Waiting(asyncio.get_running_loop()))
+        frame = memoryview(bytearray(encode_request(VERSION, 5, "test", one)))
+        client = Patient()
+        reply = serve(client, frame, HEADER_BYTES, len(frame), VERSION, 5, "test")
+        try:
+            if reply is not PENDING:
+                return reply, 0
+            assert client.exclusive == [True]
+            frame[:] = bytes(len(frame))  # the connection goes on to use its buffer
+            if close:
+                client.closed = True
+                for _ in range(50):
+                    await asyncio.sleep(0)
+                return None, 50
+            turns = await turns_until(client.answered)
+            return client.answered.result(), turns
+        finally:
+            syncer.close()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+    return asyncio.run(go())
+
+
+def rows_of(pieces):
+    _, response = parse_response(API[ApiKey.PRODUCE], VERSION, b"".join(pieces)[4:])
+    return [(row.index, row.error_code, row.base_offset) for row in response.responses[0].partition_responses]
+
+
+MUCH = batch(bytes(6 << 20), codec=1)
+BOMB = batch(bytes(24 << 20), codec=1)
+
+
+def test_what_decompresses_to_much_is_judged_while_others_have_their_turns(held):
+    partition = held.topic("orders", 2)
+    pieces, turns = served(held, request((0, batch(codec=3)), (1, MUCH)))
+    assert rows_of(pieces) == [(0, 0, 0), (1, 0, 0)]
+    assert turns >= 5
+    assert partition.log.log_end_offset == 1
+
+
+def test_what_decompresses_to_little_is_judged_at_once(held):
+    held.topic("orders")
+    for codec in range(1, 5):
+        reply, turns = served(held, request((0, batch(bytes(100_000), codec=codec))))
+        assert turns == 0
+        assert reply is not PENDING
+
+
+def test_a_bomb_is_refused_and_its_neighbour_is_kept(held):
+    held.topic("orders", 2)
+    pieces, turns = served(held, request((0, BOMB), (1, batch())))
+    assert rows_of(pieces) == [(0, MessageTooLarge.code, -1), (1, 0, 0)]
+    assert turns > 5
+
+
+def test_a_bomb_without_acks_closes_the_connection(held):
+    partition = held.topic("orders")
+    assert served(held, request((0, BOMB), acks=0))[0] == "aborted"
+    assert partition.log.log_end_offset == 0
+
+
+def test_for_a_connection_that_is_gone_nothing_is_judged_to_its_end(held):
+    partition = held.topic("orders")
+    served(held, request((0, MUCH)), close=True)
+    assert partition.log.log_end_offset == 0
