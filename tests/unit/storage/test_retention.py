@@ -1,7 +1,17 @@
 from __future__ import annotations
 
 import os
+import struct
 
+import pytest
+from crc32c import crc32c
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kavka.model.errors import KafkaError
+from kavka.records.batch import Record
+from kavka.records.builder import build_batch
+from kavka.records.validate import ProduceRules, validate
 from kavka.storage.disk import RealDisk
 
 NOW = 1_700_000_000_000
@@ -45,6 +55,46 @@ def test_without_timestamps_the_files_age_counts(kit):
     os.utime(path, (1, 1))
     now = int(os.stat(kit.log.segments[1].file.path).st_mtime * 1000)
     assert kept(kit, now) == [1]
+
+
+def with_newest(batch, newest):
+    """The batch with another largest timestamp in its header."""
+    out = bytearray(batch)
+    struct.pack_into(">q", out, 35, newest)
+    struct.pack_into(">I", out, 17, crc32c(bytes(out[21:])))
+    return bytes(out)
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_records_without_a_time_are_not_deleted_for_what_their_header_says(kit, codec):
+    week = 7 * 24 * 3_600_000
+    kit.create(retention_ms=week)
+    rows = [Record(number, -1, b"k", b"v") for number in range(100)]
+    sent = with_newest(build_batch(rows, codec=codec), 0)  # as librdkafka may
+    kit.append(bytes(validate(sent, ProduceRules(max_message_bytes=1 << 20), NOW)[0]))
+    kit.log.roll(NOW)
+    written = int(os.stat(kit.log.segments[0].file.path).st_mtime * 1000)
+    assert kept(kit, written + 60_000) == [0, 100]
+    assert kept(kit, written + week + 60_000) == [100]
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 4), st.integers(0, 2 * NOW), st.integers(-(1 << 63), (1 << 63) - 1))
+def test_no_header_makes_retention_or_a_roll_see_another_time_than_the_records_have(kit, codec, timestamp, newest):
+    kit.path = f"{kit.root}/orders-{codec}{timestamp}{newest}"
+    kit.create()
+    for said in (newest, timestamp):
+        sent = with_newest(kit.batch(count=2, timestamp=timestamp, codec=codec), said)
+        try:
+            data, _ = validate(sent, ProduceRules(max_message_bytes=1 << 20), timestamp)
+        except KafkaError as error:
+            raise AssertionError("only the header's time is wrong") from error
+        kit.append(bytes(data))
+    assert len(kit.log.segments) == 1
+    assert kit.log.segments[0].largest_timestamp_ms == timestamp + 1
+    assert kit.newest().timestamp == timestamp + 1
+    assert kit.first_at(timestamp + 1).offset == 1
+    assert kit.first_at(timestamp + 2) is None
 
 
 def test_size_retention_keeps_at_least_what_is_configured(kit):
