@@ -18,6 +18,7 @@ class Kept(NamedTuple):
 
     place: OneSlot
     asked: ProduceFields
+    size: int
     version: int
     correlation_id: int
     client_id: str
@@ -27,7 +28,7 @@ def keep(connection: Connection, request: memoryview, version: int, correlation_
     """Keep a copy of a request, as the connection goes on to use its buffer."""
     copy = memoryview(bytes(request))
     place = OneSlot(connection.open_slot(exclusive=True), connection.listener)
-    return Kept(place, parse_produce(copy, 0, len(copy), version), version, correlation_id, client_id)
+    return Kept(place, parse_produce(copy, 0, len(copy), version), len(copy), version, correlation_id, client_id)
 
 
 def in_parts(kept: Kept, judging: Judging | None, then: Callable[[], None]) -> None:

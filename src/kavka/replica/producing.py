@@ -17,7 +17,7 @@ from kavka.model.errors import (
     UnknownServerError,
 )
 from kavka.replica.committing import Awaited, Errors, ReplicasWait, committed
-from kavka.replica.judging import Judging, Place, Sent, judge
+from kavka.replica.judging import LARGE_BYTES, Judging, Place, Sent, judge
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.partition import Partition
 from kavka.replica.refused import refused_row
@@ -65,9 +65,9 @@ class Producing:
         self._now_ms = clock.now_ms
         self._complained_ms = 0
 
-    def judge(self, sent: Sent, version: int) -> Judging | None:
-        """Begin to judge what is compressed; None if nothing is."""
-        return judge(sent, self._replicas, self._now_ms(), version)
+    def judge(self, sent: Sent, version: int, size: int) -> Judging | None:
+        """What is to be judged before anything of a request of this size is appended; None if nothing is."""
+        return judge(sent, self._replicas, self._now_ms(), version, size > LARGE_BYTES)
 
     def append(
         self,

@@ -95,7 +95,7 @@ class Produce:
                     return PENDING
         elif transactional_id is None and has_transactional(topics):
             refused = TransactionalIdAuthorizationFailed("transactional records without a transactional id")
-        judging = self._producing.judge(topics, version) if refused is None else None
+        judging = self._producing.judge(topics, version, end - pos) if refused is None else None
         if judging is not None and not judging.run(AT_ONCE_BYTES):
             self._judge(keep(connection, buffer[pos:end], version, correlation_id, client_id), None)
             return PENDING
@@ -106,12 +106,12 @@ class Produce:
 
     def _judge(self, kept: Kept, verdict: Verdict | None) -> None:
         """Append once all that is compressed is judged, a part at a time."""
-        judging = self._producing.judge(kept.asked[3], kept.version)
+        judging = self._producing.judge(kept.asked[3], kept.version, kept.size)
         in_parts(kept, judging, lambda: self._serve(kept, verdict, judging))
 
     def _serve(self, kept: Kept, verdict: Verdict | None, judging: Judging | None) -> None:
         """Append what was kept and answer."""
-        place, asked, version, correlation_id, client_id = kept
+        place, asked, _, version, correlation_id, client_id = kept
         try:
             appended = self._append(asked[3], asked[1], version, client_id, None, verdict, judging)
             reply = self._finish(place, asked, version, correlation_id, appended)

@@ -373,3 +373,16 @@ def test_for_a_connection_that_is_gone_nothing_is_judged_to_its_end(held):
     partition = held.topic("orders")
     served(held, request((0, MUCH)), close=True)
     assert partition.log.log_end_offset == 0
+
+
+def test_a_large_request_of_tiny_records_is_judged_in_parts_as_well(held):
+    held.topic("orders", 8)
+    builder = BatchBuilder()
+    for _ in range(100_000):
+        builder.append(None, None, 1_700_000_000_000)
+    many = builder.build()
+    rows = [(index, many) for index in range(8)]
+    assert 8 * len(many) > 4 << 20
+    pieces, turns = served(held, request(*rows))
+    assert rows_of(pieces) == [(index, 0, 0) for index in range(8)]
+    assert turns >= 5
