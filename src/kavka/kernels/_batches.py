@@ -189,6 +189,32 @@ class BatchInfo:
         )
 
 
+@cython.final
+@cython.cclass
+class Limits:
+    """What a topic demands of the batches that clients send it."""
+
+    max_size = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    after_max_ms = cython.declare(int64_t, visibility="readonly")
+    before_max_ms = cython.declare(int64_t, visibility="readonly")
+    keyed = cython.declare(cython.bint, visibility="readonly")
+
+    def __init__(
+        self,
+        max_size: cython.Py_ssize_t = 0x7FFFFFFF,
+        after_max_ms: int64_t = 0x7FFFFFFFFFFFFFFF,
+        before_max_ms: int64_t = 0x7FFFFFFFFFFFFFFF,
+        keyed: cython.bint = False,
+    ):
+        self.max_size = max_size
+        self.after_max_ms = after_max_ms
+        self.before_max_ms = before_max_ms
+        self.keyed = keyed
+
+
+_NO_LIMITS = cython.declare(Limits, Limits())
+
+
 def scan(buf, pos: cython.Py_ssize_t = 0, end: cython.Py_ssize_t = -1, check_crc: cython.bint = True):
     """The batches that fill a buffer exactly; anything else raises as Kafka would."""
     view: Py_buffer
@@ -220,14 +246,7 @@ def scan_prefix(buf, pos: cython.Py_ssize_t = 0, end: cython.Py_ssize_t = -1, ch
 
 
 def accept(
-    buf,
-    pos: cython.Py_ssize_t = 0,
-    end: cython.Py_ssize_t = -1,
-    max_size: cython.Py_ssize_t = 0x7FFFFFFF,
-    now_ms: int64_t = 0,
-    after_max_ms: int64_t = 0x7FFFFFFFFFFFFFFF,
-    before_max_ms: int64_t = 0x7FFFFFFFFFFFFFFF,
-    keyed: cython.bint = False,
+    buf, pos: cython.Py_ssize_t = 0, end: cython.Py_ssize_t = -1, now_ms: int64_t = 0, limits: Limits = _NO_LIMITS
 ):
     """The one sound batch that fills a buffer, if it breaks no rule for clients; None if anything is amiss."""
     view: Py_buffer
@@ -243,7 +262,7 @@ def accept(
         attributes = load16(data + 21)
         if (
             load32(data + 8) + _OVERHEAD != end - pos
-            or end - pos > max_size
+            or end - pos > limits.max_size
             or load64(data) != 0
             or load32(data + 57) <= 0
             or load32(data + 57) != cython.cast(int64_t, load32(data + 23)) + 1
@@ -254,7 +273,7 @@ def accept(
             return None
         if not attributes & 0x07:
             begin(cython.address(walk), load32(data + 57), load64(data + 27), False, -1)
-            demand(cython.address(walk), now_ms, before_max_ms, after_max_ms, keyed, True)
+            demand(cython.address(walk), now_ms, limits.before_max_ms, limits.after_max_ms, limits.keyed, True)
             go_on(cython.address(walk), data, _HEADER, end - pos)
             if (
                 walk.fault

@@ -1,6 +1,7 @@
 """The compiled kernel has its twin's types."""
 
 from kavka.kernels.plain_batches import BatchInfo as BatchInfo
+from kavka.kernels.plain_batches import Limits as Limits
 from kavka.kernels.plain_batches import accept as accept
 from kavka.kernels.plain_batches import crc32c as crc32c
 from kavka.kernels.plain_batches import encode_record as encode_record

@@ -10,6 +10,7 @@ from kavka.kernels.layout import HEADER_SIZE, LOG_OVERHEAD, PREFIX_SIZE, TRUNCAT
 if TYPE_CHECKING or not COMPILED:  # both have one interface; the twin's annotations describe it
     from kavka.kernels.plain_batches import (
         BatchInfo,
+        Limits,
         accept,
         crc32c,
         encode_record,
@@ -25,6 +26,7 @@ if TYPE_CHECKING or not COMPILED:  # both have one interface; the twin's annotat
 else:
     from kavka.kernels._batches import (
         BatchInfo,
+        Limits,
         accept,
         crc32c,
         encode_record,
@@ -44,6 +46,7 @@ __all__ = [
     "PREFIX_SIZE",
     "TRUNCATED",
     "BatchInfo",
+    "Limits",
     "RecordScan",
     "accept",
     "crc32c",

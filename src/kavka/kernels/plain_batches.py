@@ -187,6 +187,27 @@ class BatchInfo:
         )
 
 
+class Limits:
+    """What a topic demands of the batches that clients send it."""
+
+    __slots__ = ("after_max_ms", "before_max_ms", "keyed", "max_size")
+
+    def __init__(
+        self,
+        max_size: int = _INT32_MAX,
+        after_max_ms: int = _INT64_HALF - 1,
+        before_max_ms: int = _INT64_HALF - 1,
+        keyed: bool = False,
+    ) -> None:
+        self.max_size = max_size
+        self.after_max_ms = after_max_ms
+        self.before_max_ms = before_max_ms
+        self.keyed = keyed
+
+
+_NO_LIMITS = Limits()
+
+
 def scan(buf: Buffer, pos: int = 0, end: int = -1, check_crc: bool = True) -> list[BatchInfo]:
     """The batches that fill a buffer exactly; anything else raises as Kafka would."""
     infos, valid, reason = scan_prefix(buf, pos, end, check_crc)
@@ -212,16 +233,7 @@ def scan_prefix(
     return infos, pos, None
 
 
-def accept(
-    buf: Buffer,
-    pos: int = 0,
-    end: int = -1,
-    max_size: int = _INT32_MAX,
-    now_ms: int = 0,
-    after_max_ms: int = _INT64_HALF - 1,
-    before_max_ms: int = _INT64_HALF - 1,
-    keyed: bool = False,
-) -> BatchInfo | None:
+def accept(buf: Buffer, pos: int = 0, end: int = -1, now_ms: int = 0, limits: Limits = _NO_LIMITS) -> BatchInfo | None:
     """The one sound batch that fills a buffer, if it breaks no rule for clients; None if anything is amiss.
 
     The records are walked through unless they are compressed: they are what the header says, the largest timestamp
@@ -234,7 +246,7 @@ def accept(
     info = _read(view, pos)
     sound = (
         info.size == end - pos
-        and info.size <= max_size
+        and info.size <= limits.max_size
         and info.base_offset == 0
         and 0 < info.count == info.last_offset_delta + 1
         and not info.is_control
@@ -245,7 +257,7 @@ def accept(
     if not sound or info.codec:
         return info if sound else None
     walk = RecordScan(info.count, info.base_timestamp)
-    walk.require(now_ms, before_max_ms, after_max_ms, keyed, True)
+    walk.require(now_ms, limits.before_max_ms, limits.after_max_ms, limits.keyed, True)
     try:
         walk.feed(view, pos + HEADER_SIZE, end)
         walk.finish()

@@ -15,6 +15,7 @@ from kavka.kernels.batches import (
     HEADER_SIZE,
     TRUNCATED,
     BatchInfo,
+    Limits,
     RecordScan,
     accept,
     scan,
@@ -90,8 +91,12 @@ class ProduceRules:
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
     as_it_came: bool = field(init=False)
     """Whether an uncompressed batch that breaks no rule is appended as it came."""
+    limits: Limits = field(init=False, compare=False)
+    """What the kernel asks of a batch."""
 
     def __post_init__(self) -> None:
+        limits = Limits(self.max_message_bytes, self.after_max_ms, self.before_max_ms, self.compact)
+        object.__setattr__(self, "limits", limits)
         as_it_came = self.timestamp_type == CREATE_TIME and self.compression_type in ("producer", "uncompressed")
         object.__setattr__(self, "as_it_came", as_it_came)
 
@@ -102,7 +107,7 @@ def validate(data: Buffer | None, rules: ProduceRules, now_ms: int, api_version:
     The answer is the data itself unless its largest timestamp is wrong, or the topic wants others or another codec.
     """
     if rules.as_it_came and data is not None:
-        info = _accept(data, rules, now_ms)
+        info = accept(data, 0, -1, now_ms, rules.limits)
         if info is not None and not info.codec:
             return data, [info]
     validation = Validation(data, rules, now_ms, api_version)
@@ -146,7 +151,7 @@ class Validation:
         """Look at the header, and at records that are not compressed; how many decompressed bytes that is worth."""
         data, rules, api_version = self._data, self._rules, self._api_version
         self._begun = True
-        info = _accept(data, rules, self._now_ms)
+        info = accept(data, 0, -1, self._now_ms, rules.limits)
         if info is not None and not info.codec and rules.as_it_came:
             self._info = info
             self._plain = self.done = True
@@ -268,11 +273,6 @@ class Validation:
         for _, timestamp, key, value, headers in fields:
             builder.append(key, value, timestamp, headers)
         return builder.build()
-
-
-def _accept(data: Buffer, rules: ProduceRules, now_ms: int) -> BatchInfo | None:
-    limits = rules.after_max_ms, rules.before_max_ms
-    return accept(data, 0, -1, rules.max_message_bytes, now_ms, *limits, rules.compact)
 
 
 def _examine(data: Buffer | None, max_message_bytes: int, api_version: int) -> tuple[Buffer, BatchInfo]:

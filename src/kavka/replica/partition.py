@@ -222,16 +222,7 @@ class Partition:
             return None
         if not produce.as_it_came or end - start < HEADER_SIZE or buffer[start + ATTRIBUTES_LOW_BYTE]:
             return None
-        batch = accept(
-            buffer,
-            start,
-            end,
-            produce.max_message_bytes,
-            now_ms,
-            produce.after_max_ms,
-            produce.before_max_ms,
-            produce.compact,
-        )
+        batch = accept(buffer, start, end, now_ms, produce.limits)
         if batch is None:
             return None
         info = self.log.append_one(buffer, batch, self.leader_epoch, now_ms)

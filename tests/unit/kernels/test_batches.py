@@ -179,13 +179,13 @@ def test_anything_else_is_not_accepted(batches: Any, data: bytes) -> None:
 
 
 def test_a_batch_is_accepted_up_to_a_size_and_a_time(batches: Any) -> None:
-    assert batches.accept(BATCH, 0, -1, len(BATCH)) is not None
-    assert batches.accept(BATCH, 0, -1, len(BATCH) - 1) is None
-    assert batches.accept(BATCH, 0, -1, 1 << 20, TIME, 2) is not None
-    assert batches.accept(BATCH, 0, -1, 1 << 20, TIME, 1) is None
-    assert batches.accept(BATCH, 0, -1, 1 << 20, TIME, (1 << 63) - 1) is not None
-    assert batches.accept(BATCH, 0, -1, 1 << 20, TIME + 9, 0, 9) is not None
-    assert batches.accept(BATCH, 0, -1, 1 << 20, TIME + 9, 0, 8) is None
+    assert batches.accept(BATCH, 0, -1, 0, batches.Limits(len(BATCH))) is not None
+    assert batches.accept(BATCH, 0, -1, 0, batches.Limits(len(BATCH) - 1)) is None
+    assert batches.accept(BATCH, 0, -1, TIME, batches.Limits(1 << 20, 2)) is not None
+    assert batches.accept(BATCH, 0, -1, TIME, batches.Limits(1 << 20, 1)) is None
+    assert batches.accept(BATCH, 0, -1, TIME, batches.Limits(1 << 20, (1 << 63) - 1)) is not None
+    assert batches.accept(BATCH, 0, -1, TIME + 9, batches.Limits(1 << 20, 0, 9)) is not None
+    assert batches.accept(BATCH, 0, -1, TIME + 9, batches.Limits(1 << 20, 0, 8)) is None
 
 
 def test_a_header_that_says_something_else_than_the_records_is_not_accepted(batches: Any) -> None:
@@ -203,9 +203,9 @@ def test_seventy_bytes_do_not_hold_two_thousand_million_records(batches: Any) ->
 
 def test_keys_are_asked_for_where_they_are_needed(batches: Any) -> None:
     keyless = build_batch([Record(0, TIME, b"k", b""), Record(1, TIME, None, b"")])
-    assert batches.accept(keyless, 0, -1, 1 << 20, TIME) is not None
-    assert batches.accept(keyless, 0, -1, 1 << 20, TIME, 0, 0, True) is None
-    assert batches.accept(BATCH, 0, -1, 1 << 20, TIME, 9, 9, True) is not None
+    assert batches.accept(keyless, 0, -1, TIME, batches.Limits(1 << 20)) is not None
+    assert batches.accept(keyless, 0, -1, TIME, batches.Limits(1 << 20, 0, 0, True)) is None
+    assert batches.accept(BATCH, 0, -1, TIME, batches.Limits(1 << 20, 9, 9, True)) is not None
 
 
 def test_of_a_compressed_batch_the_header_is_asked(batches: Any) -> None:

@@ -141,7 +141,10 @@ def produced_batches(draw: st.DrawFn) -> bytes:
     damaged(produced_batches()), st.integers(50, 150), INT64 | st.integers(0, 1 << 45), st.integers(0, (1 << 63) - 1)
 )
 def test_accepting_is_the_same(data: bytes, max_size: int, now_ms: int, after_max_ms: int) -> None:
-    assert_same(_batches, plain_batches, "accept", data, 0, -1, max_size, now_ms, after_max_ms)
+    for keyed in (False, True):
+        limits = max_size, after_max_ms, after_max_ms, keyed
+        compiled = outcome(_batches.accept, data, 0, -1, now_ms, _batches.Limits(*limits))
+        assert compiled == outcome(plain_batches.accept, data, 0, -1, now_ms, plain_batches.Limits(*limits))
 
 
 @THOROUGH
