@@ -191,7 +191,7 @@ class _Xerial:
 
 def _unsnap(view: memoryview, max_bytes: int) -> Iterator[bytes]:
     if bytes(view[:8]) != _XERIAL_HEADER[:8]:
-        yield _decompress_snappy_block(view, max_bytes)  # some clients send snappy without frames
+        yield from _pieces(_decompress_snappy_block(view, max_bytes))  # some clients send snappy without frames
         return
     pos = 0
     while pos < len(view):
@@ -205,8 +205,13 @@ def _unsnap(view: memoryview, max_bytes: int) -> Iterator[bytes]:
         pos += 4
         if size == 0 or size > len(view) - pos:
             raise CorruptMessage("bad snappy data: a block has a wrong size")
-        yield _decompress_snappy_block(view[pos : pos + size], max_bytes)
+        yield from _pieces(_decompress_snappy_block(view[pos : pos + size], max_bytes))
         pos += size
+
+
+def _pieces(block: bytes) -> Iterator[bytes]:
+    """A block comes out at once: at most 22 times what was sent; what is done with it need not be."""
+    return (block[at : at + _CHUNK] for at in range(0, len(block), _CHUNK)) if len(block) > _CHUNK else iter((block,))
 
 
 def _decompress_snappy_block(block: memoryview, max_bytes: int) -> bytes:
@@ -279,26 +284,33 @@ def _unzstd_frame(frame: memoryview, most: int, max_bytes: int) -> Iterator[byte
     import zstandard
 
     try:
-        inflate = _idle_zstd.pop()
-    except IndexError:
-        inflate = zstandard.ZstdDecompressor()
-    try:
         content = zstandard.frame_content_size(frame)
         _room(frame, content, max_bytes)
         if most <= 2 * _CHUNK:  # one block, and what its header cannot say better
-            yield inflate.decompress(frame, max_output_size=most)
+            yield _unzstd_whole(frame, most)
             return
-        reader = inflate.stream_reader(frame)
+        reader = zstandard.ZstdDecompressor().stream_reader(frame)
         total = 0
         while part := reader.read(_CHUNK):
             total += len(part)
             yield part
     except zstandard.ZstdError as error:
         raise CorruptMessage(f"bad zstd data: {error}") from None
-    finally:
-        _idle_zstd.append(inflate)
     if content >= 0 and total != content:
         raise CorruptMessage("bad zstd data: it is not as long as it says")
+
+
+def _unzstd_whole(frame: memoryview, most: int) -> bytes:
+    import zstandard
+
+    try:
+        inflate = _idle_zstd.pop()
+    except IndexError:
+        inflate = zstandard.ZstdDecompressor()
+    try:
+        return inflate.decompress(frame, max_output_size=most)
+    finally:
+        _idle_zstd.append(inflate)
 
 
 def _zstd_frame(view: memoryview) -> Generator[bytes, None, tuple[int, int]]:
