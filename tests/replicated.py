@@ -16,8 +16,8 @@ from kavka.broker.handlers import load
 from kavka.broker.handlers.fetch import Fetch
 from kavka.broker.handlers.marks import handler
 from kavka.broker.handlers.produce import Produce
-from kavka.client.connection import Connection, connect
-from kavka.client.dial import TcpDial
+from kavka.client.connection import Connection
+from kavka.client.connector import Connector
 from kavka.controller.bootstrap import bootstrap_records
 from kavka.controller.brokers import BrokerRequest, Heartbeat
 from kavka.controller.configs import Op
@@ -113,7 +113,7 @@ class Node:
         listener = bind(LISTENER, "127.0.0.1", self.port, SocketOptions())
         self.port = listener.port
         self.fetchers = Fetchers(
-            self.replicas, self.syncer, TcpDial(), CLOCK, listener=LISTENER, broker_epoch=lambda: self.epoch
+            self.replicas, self.syncer, Connector(), CLOCK, listener=LISTENER, broker_epoch=lambda: self.epoch
         )
         self.isr = IsrManager(self.replicas, self._alter_isr, CLOCK)
         self.epoch = self.cluster.register(self)
@@ -290,7 +290,7 @@ class Cluster:
         async with self._dialling:
             known = self._lines.get(node.id)
             if known is None or known.closed:
-                known = self._lines[node.id] = await connect(TcpDial(), "127.0.0.1", node.port)
+                known = self._lines[node.id] = await Connector().connect("127.0.0.1", node.port)
             return known
 
     async def produce(

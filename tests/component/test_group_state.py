@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.client import Admin, GroupConsumer, Producer, TopicPartition, connect
-from kavka.client.dial import TcpDial
+from kavka.client import Admin, Connector, GroupConsumer, Producer, TopicPartition
 from kavka.model.errors import InvalidTopicException
 from kavka.protocol.schemas.produce import (
     PartitionProduceData,
@@ -60,7 +59,7 @@ def batch(*records: tuple[bytes | None, bytes | None]) -> bytes:
 async def write(bootstrap: str, group: str, data: bytes, client_id: str = "__admin_client") -> int:
     """Write to the partition that remembers a group, as only an administrator can; the error code."""
     host, _, port = bootstrap.rpartition(":")
-    connection = await connect(TcpDial(), host, int(port), client_id=client_id)
+    connection = await Connector().connect(host, int(port), client_id=client_id)
     rows = [PartitionProduceData(index=partition_of(group, 4), records=data)]
     request = ProduceRequest(
         acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name="__consumer_offsets", partition_data=rows)]

@@ -15,8 +15,7 @@ import pytest
 from kavka.broker.context import CONTROLLER
 from kavka.broker.dispatch import Dispatcher
 from kavka.broker.handlers import HANDLERS
-from kavka.client.connection import connect
-from kavka.client.dial import TcpDial
+from kavka.client.connector import Connector
 from kavka.controller.machine import Controller
 from kavka.metadata.records.settings import ConfigRecord
 from kavka.model.clock import SystemClock
@@ -132,7 +131,7 @@ class Node:
 
     async def ask(self, request, version=None):
         """What the node answers to a request of anybody."""
-        connection = await connect(TcpDial(), "127.0.0.1", self.port)
+        connection = await Connector().connect("127.0.0.1", self.port)
         try:
             response = API[declared(type(request)).key].response()
             return await connection.request(request, response, version=version)

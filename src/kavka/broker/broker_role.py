@@ -16,13 +16,9 @@ from kavka.broker.forwarding import Forwarding
 from kavka.broker.handlers import HANDLERS
 from kavka.broker.handlers.fetch import Fetch
 from kavka.broker.handlers.produce import Produce
-from kavka.broker.lifecycle import BrokerLifecycle, raise_error
 from kavka.broker.limits import connection_limits, socket_options
 from kavka.broker.metrics import LoopWatch, show_coordinators, show_replicas, show_traffic
-from kavka.broker.neighbours import Neighbours
-from kavka.broker.topic_creation import TopicCreation
-from kavka.client.dial import Dial
-from kavka.controller.producer_ids import ProducerIdBlock
+from kavka.client.connector import Connector
 from kavka.metadata.delta import between
 from kavka.metadata.image import MetadataImage
 from kavka.metadata.live import LiveSettings
@@ -40,8 +36,10 @@ from kavka.net.server import BoundListener, Server
 from kavka.protocol.registry import ApiKey
 from kavka.quorum.controller_loop import ControllerLoop
 from kavka.quorum.format import random_id
-from kavka.quorum.producer_ids import ProducerIds
+from kavka.quorum.lifecycle import BrokerLifecycle
+from kavka.quorum.producer_ids import AllocateProducerIds, ProducerIds
 from kavka.quorum.registration import Registration, register_node
+from kavka.quorum.topic_creation import TopicCreation
 from kavka.replica.checkpoints import Checkpoints
 from kavka.replica.cleaner import Cleaner
 from kavka.replica.fetching import FetchSessions
@@ -50,6 +48,7 @@ from kavka.replica.loading import Loading
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.syncing import Syncer
 from kavka.replica.waiting import Waiting
+from kavka.runtime.broker_channels import BrokerChannels
 from kavka.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ class Surroundings(NamedTuple):
     quorum: ControllerRole
     tasks: asyncio.TaskGroup
     clock: Clock
-    dial: Dial
+    inter_broker: Connector
     metrics: Metrics
     coordinators: Sequence[Make]
 
@@ -109,8 +108,8 @@ class BrokerRole:
         self._cleaner = Cleaner(replicas, node.clock)
         self._sessions = fetch_sessions(node.config.values)
         self._asking = None if node.config.standalone else node.quorum.channel(node.config.values[REQUEST_TIMEOUT_MS])
-        self._producer_ids = ProducerIds(node.controller, self._allocate if self._asking else None)
-        self._neighbours = self._others()
+        self._producer_ids = self._number_producers()
+        self._others = self._reach_others()
         self._coordinating = Coordinating(
             replicas,
             node.settings,
@@ -118,7 +117,7 @@ class BrokerRole:
             node.clock,
             random_id,
             self._producer_ids.next,
-            self._neighbours.ask,
+            self._others.ask,
             node.coordinators,
         )
         self._running: list[asyncio.Task[None]] = []
@@ -150,12 +149,18 @@ class BrokerRole:
             offline=tuple if self._alone else lambda: [one.directory_id for one in replicas.dirs if not one.online],
         )
 
-    def _others(self) -> Neighbours:
+    def _number_producers(self) -> ProducerIds:
+        controller, channel = self._node.controller, self._asking
+        if channel is None:
+            return ProducerIds(controller)
+        return ProducerIds(controller, AllocateProducerIds(controller.node_id, lambda: self.epoch, channel))
+
+    def _reach_others(self) -> BrokerChannels:
         node = self._node
-        return Neighbours(
+        return BrokerChannels(
             lambda: node.controller.image,
             node.config.inter_broker_listener,
-            node.dial,
+            node.inter_broker,
             timeout_ms=node.config.values[REQUEST_TIMEOUT_MS],
         )
 
@@ -166,7 +171,7 @@ class BrokerRole:
         return Replicating(
             self._replicas,
             self._syncer,
-            node.dial,
+            node.inter_broker,
             node.clock,
             node.quorum.channel(node.config.values[REQUEST_TIMEOUT_MS]),
             listener=node.config.inter_broker_listener,
@@ -194,16 +199,6 @@ class BrokerRole:
         ]
         late = self._coordinating
         return Dispatcher(HANDLERS, services, hot, node.tasks, node.clock, wrap=forwarding.wrap, late=late)
-
-    async def _allocate(self) -> ProducerIdBlock:
-        """Ask the controller for a block of producer ids."""
-        from kavka.protocol.schemas.allocate_producer_ids import AllocateProducerIdsRequest
-
-        assert self._asking is not None
-        request = AllocateProducerIdsRequest(broker_id=self._node.controller.node_id, broker_epoch=self.epoch)
-        answer = await self._asking.call(request)
-        raise_error(answer.error_code)
-        return ProducerIdBlock(answer.producer_id_start, answer.producer_id_len)
 
     # -- coming up ------------------------------------------------------------------------------
 
@@ -264,7 +259,7 @@ class BrokerRole:
         if not self._alone and self.epoch >= 0:
             await self._lifecycle.leave(LEAVE_SECONDS)
         self._coordinating.close()
-        self._neighbours.close()
+        self._others.close()
         if self._replicating is not None:
             self._replicating.close()
         await self._server.drain(DRAIN_MS)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from kavka.broker.channel import ControllerChannel
 from kavka.broker.config import NodeConfig
 from kavka.broker.context import CONTROLLER, Context
 from kavka.broker.dispatch import Dispatcher
 from kavka.broker.forwarding import Forwarding
 from kavka.broker.handlers import HANDLERS
 from kavka.broker.limits import connection_limits, socket_options
-from kavka.client.dial import Dial
+from kavka.client.connector import Connector
 from kavka.metadata.live import LiveSettings
 from kavka.model.clock import Clock
 from kavka.net.server import BoundListener, Server
 from kavka.protocol.registry import API
 from kavka.protocol.schema import declared
+from kavka.quorum.channel import ControllerChannel
 from kavka.quorum.controller_loop import ControllerLoop
 
 NO_CONNECTION: Final = -1
@@ -34,11 +34,11 @@ class ControllerRole:
         listeners: list[BoundListener],
         tasks: asyncio.TaskGroup,
         clock: Clock,
-        dial: Dial,
+        connector: Connector,
     ) -> None:
         self._controller = controller
         self._clock = clock
-        self._dial = dial
+        self._connector = connector
         self._channels: list[ControllerChannel] = []
         values = config.values
         services: list[object] = [controller, controller.quorum, settings, Forwarding()]
@@ -55,7 +55,9 @@ class ControllerRole:
     def channel(self, timeout_ms: int) -> ControllerChannel:
         """A new way to the active controller, for requests that must not wait for others."""
         name = f"kavka-node-{self._controller.node_id}"
-        channel = ControllerChannel(self._controller, self._here, self._dial, timeout_ms=timeout_ms, client_id=name)
+        channel = ControllerChannel(
+            self._controller, self._here, self._connector, timeout_ms=timeout_ms, client_id=name
+        )
         self._channels.append(channel)
         return channel
 

@@ -6,7 +6,6 @@ import socket
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
-from kavka.broker.channel import ActiveController, ControllerChannel, refuses
 from kavka.broker.context import BROKER, Context
 from kavka.model.errors import (
     InvalidRequest,
@@ -21,6 +20,7 @@ from kavka.protocol.compiler import decode, encode
 from kavka.protocol.header import encode_request, parse_response
 from kavka.protocol.registry import API, ApiKey
 from kavka.protocol.schema import declared
+from kavka.quorum.channel import ActiveController, ControllerChannel, refuses
 
 if TYPE_CHECKING:
     from kavka.protocol.schemas.envelope import EnvelopeResponse

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from kavka.broker.alter_isr import AlterPartitions
-from kavka.broker.assign_dirs import AssignReplicas
-from kavka.broker.channel import ControllerChannel
-from kavka.client.dial import Dial
+from kavka.client.connector import Connector
 from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.image import MetadataImage
 from kavka.model.clock import Clock
+from kavka.quorum.channel import ControllerChannel
+from kavka.replica.alter_isr import AlterPartitions
+from kavka.replica.assign_dirs import AssignReplicas
 from kavka.replica.fetchers import Fetchers
 from kavka.replica.isr import IsrManager
 from kavka.replica.manager import ReplicaManager
@@ -28,7 +28,7 @@ class Replicating:
         self,
         replicas: ReplicaManager,
         syncer: Syncer,
-        dial: Dial,
+        connector: Connector,
         clock: Clock,
         channel: ControllerChannel,
         *,
@@ -37,7 +37,7 @@ class Replicating:
     ) -> None:
         """`channel` is for requests about replicas only, which may have to wait for each other."""
         node_id = replicas.node_id
-        self._fetchers = Fetchers(replicas, syncer, dial, clock, listener=listener, broker_epoch=broker_epoch)
+        self._fetchers = Fetchers(replicas, syncer, connector, clock, listener=listener, broker_epoch=broker_epoch)
         self._isr = IsrManager(replicas, AlterPartitions(node_id, broker_epoch, channel), clock)
         self._placing = Placing(replicas, AssignReplicas(node_id, broker_epoch, channel))
 

@@ -14,12 +14,12 @@ from kavka.broker.broker_role import BrokerRole, Service, Surroundings, previous
 from kavka.broker.config import NodeConfig
 from kavka.broker.controller_role import ControllerRole
 from kavka.broker.coordinating import COORDINATORS
-from kavka.broker.lifecycle import ControllerMembership
 from kavka.broker.limits import socket_options
 from kavka.broker.listeners import controller_names
 from kavka.broker.metrics import show_quorum
 from kavka.broker.metrics_http import MetricsPage
-from kavka.client.dial import Dial, TcpDial
+from kavka.client.connector import Connector
+from kavka.client.dial import Dial
 from kavka.controller.machine import Controller
 from kavka.metadata.live import LiveSettings
 from kavka.metadata.names import CLUSTER_METADATA
@@ -43,6 +43,7 @@ from kavka.quorum.format import (
     random_id,
     read_bootstrap,
 )
+from kavka.quorum.membership import ControllerMembership
 from kavka.quorum.registration import Registration, bound_endpoints
 from kavka.quorum.settings import Member, quorum_settings, snapshot_rules
 from kavka.replica.checkpoints import Checkpoints
@@ -114,7 +115,8 @@ class Node:
         self._disk = disk
         self._clock = clock
         self._coordinators = coordinators
-        self._dial = dial if dial is not None else TcpDial()
+        self._to_controllers = Connector(dial)
+        self._to_brokers = Connector(dial)
 
     async def run(self, ready: Callable[[ReadyReport], None], stopping: asyncio.Event) -> None:
         """Start, say so, serve until told to stop, and stop so that the next start has nothing to repair."""
@@ -158,7 +160,7 @@ class Node:
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(controller.run())]
             quorum = ControllerRole(
-                config, settings, controller, started.controller_listeners, tasks, self._clock, self._dial
+                config, settings, controller, started.controller_listeners, tasks, self._clock, self._to_controllers
             )
             registration = self._registration(started)
             if started.controller_listeners:
@@ -175,7 +177,7 @@ class Node:
                     quorum,
                     tasks,
                     self._clock,
-                    self._dial,
+                    self._to_brokers,
                     metrics,
                     self._coordinators,
                 )
@@ -238,7 +240,12 @@ class Node:
         member = Member(dirs.node_id, dirs.metadata_directory_id, dirs.cluster_id, endpoints, controls)
         listener = next(iter(controller_names(values)), CONTROLLER_ENDPOINT.listener)
         quorum = RaftDriver(
-            self._disk, dirs.metadata_dir, member, quorum_settings(values, listener), self._clock, dial=self._dial
+            self._disk,
+            dirs.metadata_dir,
+            member,
+            quorum_settings(values, listener),
+            self._clock,
+            connector=self._to_controllers,
         )
         machine = None
         if controls:

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     )
     from kavka.client.admin_transactions import OpenTransaction, TransactionDescription, TransactionListing
     from kavka.client.batching import Delivered, Delivery
-    from kavka.client.connection import Connection, connect
+    from kavka.client.connection import Connection
+    from kavka.client.connector import Connector
     from kavka.client.consumer import At, Consumer, Place
     from kavka.client.dial import Dial, TcpDial, Transport
     from kavka.client.fetched import ConsumerRecord
@@ -74,6 +75,7 @@ __all__ = [
     "ConfigSynonym",
     "ConfigType",
     "Connection",
+    "Connector",
     "Consumer",
     "ConsumerRecord",
     "CreatedTopic",
@@ -111,7 +113,6 @@ __all__ = [
     "TransactionListing",
     "Transport",
     "UpgradeType",
-    "connect",
     "murmur2",
     "partition_for_key",
 ]
@@ -125,7 +126,8 @@ _HOMES = {
     "kavka.client.admin_topics": "CreatedTopic NewTopic PartitionDescription TopicDescription TopicListing",
     "kavka.client.admin_transactions": "OpenTransaction TransactionDescription TransactionListing",
     "kavka.client.batching": "Delivered Delivery",
-    "kavka.client.connection": "Connection connect",
+    "kavka.client.connection": "Connection",
+    "kavka.client.connector": "Connector",
     "kavka.client.consumer": "At Consumer Place",
     "kavka.client.dial": "Dial TcpDial Transport",
     "kavka.client.fetched": "ConsumerRecord",

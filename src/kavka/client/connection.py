@@ -12,27 +12,13 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
-from kavka import __version__
-from kavka.client.deadline import within
-from kavka.client.dial import Dial, Transport
-from kavka.model.errors import (
-    BY_CODE,
-    CorruptMessage,
-    KafkaError,
-    NetworkException,
-    RequestTimedOut,
-    UnknownServerError,
-    UnsupportedVersion,
-)
+from kavka.client.dial import Transport
+from kavka.model.errors import CorruptMessage, KafkaError, NetworkException, RequestTimedOut, UnsupportedVersion
 from kavka.protocol.header import encode_request, parse_response
 from kavka.protocol.registry import Api, ApiKey, api
 from kavka.protocol.schema import declared
-from kavka.protocol.schemas.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 R = TypeVar("R")
-
-MAX_FRAME_BYTES: Final = 256 * 1024 * 1024
-"""The largest answer taken: Kafka's own fetch limit is 50 MiB, but a first batch may be larger than asked for."""
 
 _SMALL: Final = 64 * 1024
 _UNSUPPORTED_VERSION: Final = UnsupportedVersion.code.to_bytes(2, "big")
@@ -109,7 +95,7 @@ class _Receiver(asyncio.BufferedProtocol):
 
 
 class Connection:
-    """An open connection that knows what its broker understands; made by `connect`."""
+    """An open connection that knows what its broker understands; made by a `Connector`."""
 
     def __init__(self, address: str, client_id: str, request_timeout_ms: int, max_frame_bytes: int) -> None:
         self.address = address
@@ -117,12 +103,13 @@ class Connection:
         """The versions the broker offers, by API key."""
         self.features: Mapping[str, int] = {}
         """The finalized features of the cluster."""
-        self.on_close: Callable[[], None] | None = None
-        """Called once when the connection ends, for whatever reason."""
+        self.on_lost: Callable[[KafkaError], None] | None = None
+        """Called when the connection ends otherwise than by `close`."""
+        self.receiver = _Receiver(self, max_frame_bytes)
+        """Takes what arrives."""
+        self.transport: Transport | None = None
         self._client_id = client_id
         self._timeout_ms = request_timeout_ms
-        self._receiver = _Receiver(self, max_frame_bytes)
-        self._transport: Transport | None = None
         self._loop = asyncio.get_running_loop()
         self._sent: deque[_Sent] = deque()
         self._next_id = 0
@@ -180,17 +167,18 @@ class Connection:
 
     def close(self) -> None:
         """Hang up; requests without an answer fail."""
+        self.on_lost = None
         self._fail(NetworkException(f"the connection to {self.address} was closed"))
 
     def _prepare(self, version: int, request: Any) -> tuple[Transport, int, bytes]:
         if self._failure is not None:
             raise NetworkException(self._failure.message)
-        if self._transport is None:
+        if self.transport is None:
             raise NetworkException(f"not connected to {self.address}")
         correlation_id = self._next_id
         frame = encode_request(version, correlation_id, self._client_id, request)
         self._next_id = (correlation_id + 1) & 0x7FFFFFFF
-        return self._transport, correlation_id, frame
+        return self.transport, correlation_id, frame
 
     def _received(self, frame: bytes | bytearray) -> None:
         if self._failure is not None:
@@ -237,55 +225,14 @@ class Connection:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._transport is not None:
-            self._transport.abort()
+        if self.transport is not None:
+            self.transport.abort()
         sent, self._sent = self._sent, deque()
         for each in sent:
             if not each.answer.done():
                 each.answer.set_exception(type(error)(error.message))
-        if self.on_close is not None:
-            self.on_close()
-
-    async def _open(self, dial: Dial, host: str, port: int) -> None:
-        self._transport = await dial.dial(host, port, self._receiver)
-        newest = api(ApiKey.API_VERSIONS).max_version
-        answer = await self._ask_versions(newest)
-        if answer.error_code == UnsupportedVersion.code:
-            # The refusal is written at version 0 and says what the broker does understand, if it is not too old.
-            offered = {row.api_key: row.max_version for row in answer.api_keys}
-            answer = await self._ask_versions(min(newest, offered.get(ApiKey.API_VERSIONS, 0)))
-        if answer.error_code:
-            raise BY_CODE.get(answer.error_code, UnknownServerError)(f"{self.address} refused ApiVersions")
-        self.versions = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
-        self.features = {row.name: row.max_version_level for row in answer.finalized_features}
-
-    async def _ask_versions(self, version: int) -> ApiVersionsResponse:
-        request = ApiVersionsRequest(client_software_name="kavka", client_software_version=__version__)
-        return await self.request(request, ApiVersionsResponse, version=version)
-
-
-async def connect(
-    dial: Dial,
-    host: str,
-    port: int,
-    *,
-    client_id: str = "kavka",
-    request_timeout_ms: int = 30_000,
-    connect_timeout_ms: int = 10_000,
-    max_frame_bytes: int = MAX_FRAME_BYTES,
-) -> Connection:
-    """Connect to a broker and learn which versions it offers."""
-    connection = Connection(f"{host}:{port}", client_id, request_timeout_ms, max_frame_bytes)
-    try:
-        async with within(connect_timeout_ms / 1000):
-            await connection._open(dial, host, port)
-    except TimeoutError:
-        connection.close()
-        raise NetworkException(f"{host}:{port} did not answer within {connect_timeout_ms} ms") from None
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+        if self.on_lost is not None:
+            self.on_lost(error)
 
 
 def _read_answer(sent: _Sent, frame: bytes | bytearray) -> Any:

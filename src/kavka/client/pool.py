@@ -10,8 +10,10 @@ from itertools import count
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from kavka.client.connection import MAX_FRAME_BYTES, Connection, connect
-from kavka.client.dial import Dial, TcpDial, parse_bootstrap
+from kavka.client.connection import Connection
+from kavka.client.connector import MAX_FRAME_BYTES, Connector
+from kavka.client.dial import Dial, parse_bootstrap
+from kavka.client.line import CLIENT, Address, Backoff, Line
 from kavka.client.view import ClusterView, TopicView, read_metadata
 from kavka.model.errors import (
     BrokerNotAvailable,
@@ -29,9 +31,6 @@ R = TypeVar("R")
 DEFAULT_TIMEOUT_MS: Final = 30_000
 UNKNOWN_TOPIC_SECONDS: Final = 0.5
 """How long a topic that a node does not know may be one that it has not heard of yet."""
-
-
-_Line = tuple[str, int, object]
 
 
 class Pool:
@@ -52,6 +51,8 @@ class Pool:
         metadata_max_age_ms: int = 300_000,
         retry_backoff_ms: int = 100,
         retry_backoff_max_ms: int = 1_000,
+        reconnect_backoff_ms: float = CLIENT.first_ms,
+        reconnect_backoff_max_ms: float = CLIENT.longest_ms,
         max_frame_bytes: int = MAX_FRAME_BYTES,
         draw: Callable[[], float] = random.random,
     ) -> None:
@@ -59,15 +60,14 @@ class Pool:
         self.timeout_ms = timeout_ms
         self._bootstrap = parse_bootstrap(bootstrap)
         self._client_id = client_id
-        self._dial = dial if dial is not None else TcpDial()
+        self._connector = Connector(dial, draw)
         self._connect_timeout_ms = connect_timeout_ms
+        self._reconnect = Backoff(reconnect_backoff_ms, reconnect_backoff_max_ms)
         self._max_age = metadata_max_age_ms / 1000
-        self._retry_backoff_ms = retry_backoff_ms
-        self._retry_backoff_max_ms = retry_backoff_max_ms
+        self._retry = Backoff(retry_backoff_ms, retry_backoff_max_ms)
         self._max_frame_bytes = max_frame_bytes
         self._draw = draw
-        self._connections: dict[_Line, Connection] = {}
-        self._dialling: defaultdict[_Line, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._lines: dict[tuple[Address, object], Line] = {}
         self._refreshing = asyncio.Lock()
         self._refresh_began = -1.0
         self._topics: set[str] = set()
@@ -86,47 +86,47 @@ class Pool:
     async def close(self) -> None:
         """Hang up everywhere."""
         self._closed = True
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
+        for line in self._lines.values():
+            line.close()
+        self._lines.clear()
         await asyncio.sleep(0)  # the loop closes the sockets in its next turn
 
     def retry_delay(self, attempt: int) -> float:
         """Seconds to wait after so many failed attempts: doubling, with chance so that clients do not march in step."""
-        wait = min(self._retry_backoff_ms * 2.0 ** min(attempt - 1, 30), self._retry_backoff_max_ms)
-        return wait * (0.8 + 0.4 * self._draw()) / 1000
+        return self._retry.seconds(attempt - 1, self._draw())
 
     def hang_up(self, lane: object) -> None:
         """Close the connections of a lane."""
-        for line in [line for line in self._connections if line[2] is lane]:
-            self._connections.pop(line).close()
-            self._dialling.pop(line, None)
+        for key in [key for key in self._lines if key[1] is lane]:
+            self._lines.pop(key).close()
 
     def ready(self, node: int) -> Connection | None:
         """The open connection to a node, if there is one."""
         known = self.view.nodes.get(node)
-        connection = self._connections.get((known.host, known.port, None)) if known is not None else None
-        return connection if connection is not None and not connection.closed else None
+        line = self._lines.get(((known.host, known.port), None)) if known is not None else None
+        return line.connection if line is not None else None
 
     async def node(self, node: int, lane: object = None) -> Connection:
         """The connection to a node, opened if need be."""
         known = self.view.nodes.get(node)
         if known is None:
             raise BrokerNotAvailable(f"node {node} is not in the cluster")
-        return await self._open((known.host, known.port, lane))
+        return await self._open((known.host, known.port), lane)
 
     async def any(self) -> Connection:
         """A connection to some node: an open one if there is one, else the first that can be reached."""
-        idle = [each for (_, _, lane), each in self._connections.items() if lane is None and not each.closed]
+        lines = [line for (_, lane), line in self._lines.items() if lane is None]
+        idle = [connection for line in lines if (connection := line.connection) is not None]
         if idle:
             return min(idle, key=lambda connection: connection.in_flight)
         addresses = [(node.host, node.port) for node in self.view.nodes.values()]
         addresses.sort(key=lambda address: self._draw())
         addresses += [address for address in self._bootstrap if address not in addresses]
+        addresses.sort(key=self._backs_off_until)
         failure: KafkaError | None = None
-        for host, port in addresses:
+        for address in addresses:
             try:
-                return await self._open((host, port, None))
+                return await self._open(address)
             except KafkaError as error:
                 failure = error
         raise failure or NetworkException("no address to connect to")
@@ -257,29 +257,30 @@ class Pool:
             return UnknownTopicOrPartition(f"topic {tp.topic!r} has no partition {tp.partition}")
         return LeaderNotAvailable(f"{tp} has no leader at the moment")
 
-    async def _open(self, line: _Line) -> Connection:
-        host, port, _ = line
-        async with self._dialling[line]:
-            connection = self._connections.get(line)
-            if connection is not None and not connection.closed:
-                return connection
-            if self._closed:
-                raise NetworkException("the client is closed")
-            connection = await connect(
-                self._dial,
-                host,
-                port,
+    def _backs_off_until(self, address: Address) -> float:
+        """Before when an address would not be dialled; those that may be dialled now come first, in their order."""
+        line = self._lines.get((address, None))
+        until = line.backs_off_until if line is not None else 0.0
+        return until if until > asyncio.get_running_loop().time() else 0.0
+
+    async def _open(self, address: Address, lane: object = None) -> Connection:
+        if self._closed:
+            raise NetworkException("the client is closed")
+        line = self._lines.get((address, lane))
+        if line is None:
+            line = self._lines[address, lane] = Line(
+                self._connector,
+                lambda: address,
+                name="{}:{}".format(*address),
                 client_id=self._client_id,
                 request_timeout_ms=self.timeout_ms,
                 connect_timeout_ms=self._connect_timeout_ms,
                 max_frame_bytes=self._max_frame_bytes,
+                backoff=self._reconnect,
             )
-            if self._closed:
-                connection.close()
-                raise NetworkException("the client is closed")
-            self._connections[line] = connection
-            self._reached = True
-            return connection
+        connection = await line.connect()
+        self._reached = True
+        return connection
 
 
 def _passing(answer: object, seconds: float) -> bool:

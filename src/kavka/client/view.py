@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kavka.model.errors import BY_CODE, KafkaError, UnknownServerError
+from kavka.model.errors import KafkaError, error_class
+from kavka.model.errors import error_for as error_for
+from kavka.model.errors import raise_for as raise_for
 from kavka.model.types import TopicPartition, Uuid
 from kavka.protocol.schemas.metadata import MetadataResponse, MetadataResponseTopic
 
@@ -67,22 +69,6 @@ class ClusterView:
     def missing(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Those partitions whose leader is not known."""
         return [tp for tp in partitions if self.leader(*tp) < 0]
-
-
-def error_for(code: int, message: str | None = None) -> KafkaError:
-    """The exception for an error code that a broker answered with."""
-    return error_class(code)(message or "")
-
-
-def error_class(code: int) -> type[KafkaError]:
-    """The exception class for an error code; UnknownServerError for one we have no name for."""
-    return BY_CODE.get(code, UnknownServerError)
-
-
-def raise_for(code: int, message: str | None = None) -> None:
-    """Raise the error that a code stands for; 0 is success."""
-    if code:
-        raise error_for(code, message)
 
 
 def read_metadata(response: MetadataResponse, before: ClusterView, asked: Iterable[str] | None) -> ClusterView:

@@ -574,3 +574,19 @@ class MalformedMessage(InvalidRequest, code=InvalidRequest.code):
 def code_of(error: BaseException) -> int:
     """The code that tells a peer about this error: -1 for anything the protocol has no word for."""
     return error.code if isinstance(error, KafkaError) else UnknownServerError.code
+
+
+def error_class(code: int) -> type[KafkaError]:
+    """The exception class for an error code; UnknownServerError for one we have no name for."""
+    return BY_CODE.get(code, UnknownServerError)
+
+
+def error_for(code: int, message: str | None = None) -> KafkaError:
+    """The exception for an error code that somebody answered with."""
+    return error_class(code)(message or "")
+
+
+def raise_for(code: int, message: str | None = None) -> None:
+    """Raise the error that a code stands for; 0 is success."""
+    if code:
+        raise error_for(code, message)

@@ -72,7 +72,7 @@ from kavka.storage.disk import Disk
 from kavka.storage.loader import LoadReport
 
 if TYPE_CHECKING:  # only a node that has peers needs them
-    from kavka.client.dial import Dial
+    from kavka.client.connector import Connector
     from kavka.protocol.schemas.fetch_snapshot import RequestPartitionSnapshot
     from kavka.quorum.outbound import Outbound
     from kavka.quorum.wire import SnapshotWindow
@@ -125,14 +125,14 @@ class RaftDriver:
         settings: QuorumSettings,
         clock: Clock,
         *,
-        dial: Dial | None = None,
+        connector: Connector | None = None,
         draw: Callable[[int, int], int] = random.randrange,
     ) -> None:
         self.member = member
         self.settings = settings
         self.log = MetadataLog(disk, metadata_dir, settings.log)
         self._clock = clock
-        self._dial = dial
+        self._connector = connector
         self._draw = draw
         self._follower: Follows | None = None
         self._raft: Raft | None = None
@@ -590,7 +590,7 @@ class RaftDriver:
         if self._outbound is None:
             from kavka.quorum.outbound import Outbound  # a node without peers does not pay for it
 
-            self._outbound = Outbound(self.member, self.settings, self.log, self._dial)
+            self._outbound = Outbound(self.member, self.settings, self.log, self._connector)
         return self._outbound
 
     async def _send(self, effect: Send) -> None:

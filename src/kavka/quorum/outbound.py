@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Any
 
-from kavka.client.dial import Dial, TcpDial
-from kavka.model.errors import KafkaError, UnsupportedVersion
+from kavka.client.connector import Connector
+from kavka.model.errors import InconsistentClusterId, KafkaError, NetworkException, UnsupportedVersion
 from kavka.quorum.downloading import Download
 from kavka.quorum.metadata_log import MetadataLog
 from kavka.quorum.peers import Peers
@@ -26,15 +27,17 @@ log = logging.getLogger(__name__)
 class Outbound:
     """The way from one replica to the others."""
 
-    def __init__(self, member: Member, settings: QuorumSettings, metadata_log: MetadataLog, dial: Dial | None) -> None:
+    def __init__(
+        self, member: Member, settings: QuorumSettings, metadata_log: MetadataLog, connector: Connector | None
+    ) -> None:
         timeout_ms = settings.raft.request_timeout_ms
         name = f"raft-client-{member.node_id}"
         self._key = member.voter.key
         self._log = metadata_log
         self._max_bytes = settings.fetch_snapshot_max_bytes
-        self._peers = Peers(dial or TcpDial(), name, settings.listener, timeout_ms)
+        self._peers = Peers(connector or Connector(), name, settings.listener, timeout_ms)
         self._sender = Sender(member.cluster_id, settings.listener, settings.fetch_max_bytes, timeout_ms)
-        self._silent: set[int] = set()
+        self._said: dict[int, type[KafkaError]] = {}
 
     async def send(self, effect: Send) -> ReplyMessage | None:
         """The answer to a request; None if there is none."""
@@ -42,15 +45,18 @@ class Outbound:
         try:
             request, kind = self._sender.write(to, effect.request)
             response, version = await self._peers.call(effect.endpoints, request, kind)
+            require_own_cluster(response)
         except UnsupportedVersion as error:
             log.info("%s", error)
             return refused_pre_vote() if isinstance(effect.request, Vote) and effect.request.pre_vote else None
-        except (KafkaError, TimeoutError) as error:
-            if to not in self._silent:  # once, however long it stays away
-                self._silent.add(to)
-                log.info("node %d does not answer: %s", to, error or type(error).__name__)
+        except NetworkException:
+            return None  # the line has said so
+        except KafkaError as error:
+            if self._said.get(to) is not type(error):  # once, however long it lasts
+                self._said[to] = type(error)
+                log.warning("node %d does not answer as one of this quorum: %s", to, error)
             return None
-        self._silent.discard(to)
+        self._said.pop(to, None)
         reply = self._sender.read(response, version)
         if reply is None:
             code = getattr(response, "error_code", 0)
@@ -62,7 +68,7 @@ class Outbound:
     ) -> Snapshot | None:
         """Fetch a snapshot and put it in its place; None if `heard`, told of every answer, does not want to go on.
 
-        Raises KafkaError, TimeoutError or OSError when it cannot be had.
+        Raises KafkaError or OSError when it cannot be had.
         """
         request = Download(
             self._log, SnapshotId(*effect.snapshot), effect, self._peers, self._sender, self._key, self._max_bytes
@@ -78,3 +84,9 @@ class Outbound:
     def close(self) -> None:
         """Hang up everywhere."""
         self._peers.close()
+
+
+def require_own_cluster(response: Any) -> None:
+    """Raise InconsistentClusterId where the node that answered belongs to another cluster."""
+    if response.error_code == InconsistentClusterId.code:
+        raise InconsistentClusterId("it belongs to another cluster")

@@ -1,45 +1,32 @@
-"""Connections to the other nodes of the quorum: one per address, its name resolved at each dial."""
+"""Lines to the other nodes of the quorum: one per address, its name resolved at each dial."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
-from kavka.client.connection import Connection, connect
-from kavka.client.dial import Dial
-from kavka.model.errors import KafkaError, NetworkException
+from kavka.client.connection import Connection
+from kavka.client.connector import Connector
+from kavka.client.deadline import within
+from kavka.client.line import Address, Backoff, Line
+from kavka.model.errors import NetworkException, RequestTimedOut
 from kavka.model.types import Endpoint
 from kavka.protocol.schema import declared
 
 R = TypeVar("R")
 
-FIRST_BACKOFF_SECONDS: Final = 0.02
-LONGEST_BACKOFF_SECONDS: Final = 0.5
-_Address = tuple[str, int]
-
-
-class _Line:
-    """An address, the connection to it while there is one, and how long not to dial it again."""
-
-    __slots__ = ("backoff", "connection", "dialling", "not_before")
-
-    def __init__(self) -> None:
-        self.connection: Connection | None = None
-        self.dialling = asyncio.Lock()
-        self.backoff = 0.0
-        self.not_before = 0.0
+RECONNECT: Final = Backoff(20, 500)
 
 
 class Peers:
     """Calls nodes by their endpoints."""
 
-    def __init__(self, dial: Dial, client_id: str, listener: str, timeout_ms: int) -> None:
-        self._dial = dial
+    def __init__(self, connector: Connector, client_id: str, listener: str, timeout_ms: int) -> None:
+        self._connector = connector
         self._client_id = client_id
         self._listener = listener
         self._timeout_ms = timeout_ms
-        self._lines: dict[_Address, _Line] = {}
+        self._lines: dict[Address, Line] = {}
         self._closed = False
 
     async def call(
@@ -50,13 +37,11 @@ class Peers:
         A node answers the requests of a connection one after the other. So one that is sent while another waits for its
         answer, which nobody is interested in any more then, goes over a new connection.
         """
-        address = self._address(endpoints)
-        line = self._lines.setdefault(address, _Line())
+        line = self._line(self._address(endpoints))
         if line.connection is not None and line.connection.in_flight:
-            line.connection.close()
+            line.hang_up()
         limit = self._timeout_ms if timeout_ms is None else timeout_ms
-        async with asyncio.timeout(limit / 1000):
-            connection = await self._open(address, line)
+        connection = line.connection or await self._connected(line, limit)
         version = connection.version(declared(type(request)).key)
         return await connection.request(request, response, version=version, timeout_ms=limit), version
 
@@ -69,37 +54,35 @@ class Peers:
         """Hang up everywhere."""
         self._closed = True
         for line in self._lines.values():
-            if line.connection is not None:
-                line.connection.close()
+            line.close()
         self._lines.clear()
 
-    def _address(self, endpoints: Iterable[Endpoint]) -> _Address:
+    def _address(self, endpoints: Iterable[Endpoint]) -> Address:
         known = list(endpoints)
         if not known:
             raise NetworkException("it is not known where the node listens")
         chosen = next((one for one in known if one.listener == self._listener), known[0])
         return chosen.host, chosen.port
 
-    async def _open(self, address: _Address, line: _Line) -> Connection:
-        async with line.dialling:
-            if line.connection is not None and not line.connection.closed:
-                return line.connection
-            loop = asyncio.get_running_loop()
-            if line.not_before > loop.time():
-                await asyncio.sleep(line.not_before - loop.time())
-            if self._closed:
-                raise NetworkException("this node is stopping")
-            try:
-                line.connection = await connect(
-                    self._dial,
-                    *address,
-                    client_id=self._client_id,
-                    request_timeout_ms=self._timeout_ms,
-                    connect_timeout_ms=self._timeout_ms,
-                )
-            except KafkaError:
-                line.backoff = min(max(line.backoff * 2, FIRST_BACKOFF_SECONDS), LONGEST_BACKOFF_SECONDS)
-                line.not_before = loop.time() + line.backoff
-                raise
-            line.backoff = 0.0
-            return line.connection
+    async def _connected(self, line: Line, timeout_ms: int) -> Connection:
+        try:
+            async with within(timeout_ms / 1000):
+                return await line.connect()
+        except TimeoutError:
+            raise RequestTimedOut(f"{line.name} could not be reached within {timeout_ms} ms") from None
+
+    def _line(self, address: Address) -> Line:
+        if self._closed:
+            raise NetworkException("this node is stopping")
+        line = self._lines.get(address)
+        if line is None:
+            line = self._lines[address] = Line(
+                self._connector,
+                lambda: address,
+                name="{}:{}".format(*address),
+                client_id=self._client_id,
+                request_timeout_ms=self._timeout_ms,
+                connect_timeout_ms=self._timeout_ms,
+                backoff=RECONNECT,
+            )
+        return line

@@ -7,7 +7,9 @@ from collections.abc import Awaitable, Callable
 
 from kavka.controller.machine import Controller
 from kavka.controller.producer_ids import ProducerIdBlock
+from kavka.model.errors import raise_for
 from kavka.model.transition import Transition
+from kavka.quorum.channel import ControllerChannel
 from kavka.quorum.controller_loop import ControllerLoop
 
 Allocate = Callable[[], Awaitable[ProducerIdBlock]]
@@ -41,3 +43,22 @@ class ProducerIds:
     def _decide(self, machine: Controller, _: int) -> Transition[ProducerIdBlock]:
         broker = machine.image.cluster.brokers.get(machine.node_id)
         return machine.allocate_producer_ids(machine.node_id, -1 if broker is None else broker.epoch)
+
+
+class AllocateProducerIds:
+    """Asks the active controller for blocks of producer ids."""
+
+    def __init__(self, node_id: int, broker_epoch: Callable[[], int], channel: ControllerChannel) -> None:
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._channel = channel
+
+    async def __call__(self) -> ProducerIdBlock:
+        """A block that is this broker's alone; raises KafkaError."""
+        from kavka.protocol.schemas.allocate_producer_ids import AllocateProducerIdsRequest
+
+        answer = await self._channel.call(
+            AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self._broker_epoch())
+        )
+        raise_for(answer.error_code)
+        return ProducerIdBlock(answer.producer_id_start, answer.producer_id_len)

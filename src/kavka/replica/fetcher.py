@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from kavka.client.connection import Connection, connect
-from kavka.client.dial import Dial
+from kavka.client.connection import Connection
+from kavka.client.connector import Connector
+from kavka.client.line import AT_ONCE, Address, Line
 from kavka.model.clock import Clock
 from kavka.model.errors import (
     BY_CODE,
@@ -21,6 +22,7 @@ from kavka.model.errors import (
     FetchSessionIdNotFound,
     KafkaError,
     KafkaStorageError,
+    NetworkException,
     UnknownServerError,
 )
 from kavka.model.settings import (
@@ -74,7 +76,7 @@ class Surroundings:
 
     replicas: ReplicaManager
     syncer: Syncer
-    dial: Dial
+    connector: Connector
     clock: Clock
     listener: str
     broker_epoch: Callable[[], int]
@@ -121,7 +123,7 @@ class Fetcher:
         self._copies: dict[Key, Copy] = {}
         self._changed: dict[Key, None] = {}
         self._session = FetchSession()
-        self._connection: Connection | None = None
+        self._line = self._lay_line()
         self._woken = asyncio.Event()
         self._interrupt: asyncio.TimerHandle | None = None
         self._interrupted_at = -INTERRUPT_SECONDS
@@ -168,8 +170,7 @@ class Fetcher:
         self._woken.set()
         if self._interrupt is not None:
             self._interrupt.cancel()
-        if self._connection is not None:
-            self._connection.close()
+        self._line.close()
 
     def _touch(self, key: Key) -> None:
         """Say something else of a partition soon, even if the leader is asked already and has nothing to answer."""
@@ -182,10 +183,10 @@ class Fetcher:
 
     def _give_up_poll(self) -> None:
         self._interrupt = None
-        if self._polling and self._changed and self._connection is not None:
+        if self._polling and self._changed:
             self._interrupted_at = self._loop.time()
             self._interrupted = True
-            self._connection.close()
+            self._line.hang_up()
 
     def _rest(self, copy: Copy, delay_ms: int, *, urgent: bool) -> None:
         """Leave a partition alone for a while."""
@@ -220,7 +221,7 @@ class Fetcher:
         try:
             while not self._closed:
                 try:
-                    connection = await self._connected()
+                    connection = await self._line.connect()
                     if not self._closed:
                         await self._fetch(connection)
                     failures = 0
@@ -229,7 +230,7 @@ class Fetcher:
                         log.exception("node %d could not be followed", self.leader)
                     self._hang_up()
                     if not self._closed and not self._interrupted:
-                        if failures == 0:
+                        if failures == 0 and not isinstance(error, NetworkException):  # the line tells of those
                             log.warning("node %d cannot be followed: %s", self.leader, error)
                         failures += 1
                         await self._pause(failures)
@@ -249,29 +250,28 @@ class Fetcher:
     def _hang_up(self) -> None:
         self._session.restart()
         self._polling = False
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._line.hang_up()
 
-    async def _connected(self) -> Connection:
-        if self._connection is not None and not self._connection.closed:
-            return self._connection
+    def _lay_line(self) -> Line:
+        replicas = self._around.replicas
+        timeout_ms = replicas.values[REPLICA_SOCKET_TIMEOUT_MS]
+        return Line(
+            self._around.connector,
+            self._address,
+            name=f"broker {self.leader}",
+            client_id=f"broker-{replicas.node_id}-fetcher-{self.leader}",
+            request_timeout_ms=timeout_ms,
+            connect_timeout_ms=timeout_ms,
+            backoff=AT_ONCE,
+        )
+
+    def _address(self) -> Address:
         around = self._around
         broker = around.replicas.brokers.get(self.leader)
         endpoint = broker.endpoint(around.listener) if broker is not None else None
         if endpoint is None:
             raise BrokerNotAvailable(f"node {self.leader} has no listener {around.listener}")
-        values = around.replicas.values
-        timeout_ms = values[REPLICA_SOCKET_TIMEOUT_MS]
-        self._connection = await connect(
-            around.dial,
-            endpoint.host,
-            endpoint.port,
-            client_id=f"broker-{around.replicas.node_id}-fetcher-{self.leader}",
-            request_timeout_ms=timeout_ms,
-            connect_timeout_ms=timeout_ms,
-        )
-        return self._connection
+        return endpoint.host, endpoint.port
 
     async def _fetch(self, connection: Connection) -> None:
         """Ask once and take in the answer; without anything to ask for, wait until there is."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 
-from kavka.client.dial import Dial
+from kavka.client.connector import Connector
 from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.image.configs import ResourceType
 from kavka.metadata.image.metadata import MetadataImage
@@ -26,7 +26,7 @@ class Fetchers:
         self,
         replicas: ReplicaManager,
         syncer: Syncer,
-        dial: Dial,
+        connector: Connector,
         clock: Clock,
         *,
         listener: str,
@@ -34,7 +34,7 @@ class Fetchers:
     ) -> None:
         """`listener` names the inter-broker listener; `broker_epoch` is -1 until this start is registered."""
         limit = throttle(replicas.values, FOLLOWER_REPLICATION_THROTTLED_RATE)
-        self._around = Surroundings(replicas, syncer, dial, clock, listener, broker_epoch, limit)
+        self._around = Surroundings(replicas, syncer, connector, clock, listener, broker_epoch, limit)
         self._replicas = replicas
         self._by_leader: dict[int, Fetcher] = {}
         self._leader_of: dict[Key, int] = {}

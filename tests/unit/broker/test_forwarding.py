@@ -5,13 +5,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from kavka.broker.channel import ControllerChannel, refuses
 from kavka.broker.context import CONTROLLER, Context
 from kavka.broker.dispatch import Dispatcher
 from kavka.broker.forwarding import Forwarding, pack_host, pack_principal, unpack_host, unpack_principal
 from kavka.broker.handlers import load
 from kavka.broker.handlers.marks import handler
-from kavka.client.dial import TcpDial
+from kavka.client.connector import Connector
 from kavka.model.clock import ManualClock
 from kavka.model.errors import (
     InvalidRequest,
@@ -30,6 +29,7 @@ from kavka.protocol.schemas.broker_heartbeat import BrokerHeartbeatRequest, Brok
 from kavka.protocol.schemas.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from kavka.protocol.schemas.envelope import EnvelopeRequest, EnvelopeResponse
 from kavka.protocol.schemas.list_groups import ListGroupsRequest
+from kavka.quorum.channel import ControllerChannel, refuses
 
 LIMITS = ConnectionLimits(total=100, per_host=100, per_host_overrides={}, max_frame_bytes=1 << 20, idle_ms=-1)
 BEAT = BrokerHeartbeatRequest(
@@ -104,7 +104,7 @@ async def controller(*args, **options):
 
 
 def channel(quorum, local=None, timeout_ms=5000):
-    return ControllerChannel(quorum, local, TcpDial(), timeout_ms=timeout_ms)
+    return ControllerChannel(quorum, local, Connector(), timeout_ms=timeout_ms)
 
 
 def go(work):
@@ -146,7 +146,7 @@ def test_a_request_that_hangs_at_a_leader_is_asked_of_the_next_one():
         async with controller("a", closed=closed, hang=True) as a, controller("b") as b:
             quorum.lead(a)
             answer = asyncio.create_task(one.call(BEAT))
-            while not one._connection or not one._connection.in_flight:
+            while not one.line.connection or not one.line.connection.in_flight:
                 await asyncio.sleep(0.001)
             quorum.lead(b)
             assert (await answer).error_code == 0

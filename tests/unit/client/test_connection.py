@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kavka.client.connection import Connection, connect
+from kavka.client.connection import Connection
+from kavka.client.connector import Connector
 from kavka.model.errors import CorruptMessage, NetworkException, RequestTimedOut, UnsupportedVersion
 from kavka.protocol.header import encode_response, parse_request_header
 from kavka.protocol.registry import ApiKey
@@ -70,7 +71,7 @@ def cluster(hosts: int = 1) -> MetadataResponse:
 def converse(talk: Callable[[Broker, Connection], Awaitable[None]], timeout_ms: int = 30_000) -> None:
     async def run() -> None:
         broker = Broker()
-        connection = await connect(broker, "broker", 9092, request_timeout_ms=timeout_ms)
+        connection = await Connector(broker).connect("broker", 9092, request_timeout_ms=timeout_ms)
         await talk(broker, connection)
 
     asyncio.run(run())
@@ -103,7 +104,7 @@ def test_an_older_broker_is_asked_again_in_the_version_it_names() -> None:
     async def run() -> None:
         broker = Broker()
         broker.answers_versions = False
-        opening = asyncio.ensure_future(connect(broker, "broker", 9092))
+        opening = asyncio.ensure_future(Connector(broker).connect("broker", 9092))
         while not broker.requests:
             await asyncio.sleep(0)
         known = ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=0, max_version=2)
@@ -220,7 +221,7 @@ def test_a_broker_that_accepts_and_says_nothing_is_given_up() -> None:
         broker = Broker()
         broker.answers_versions = False
         with pytest.raises(NetworkException, match="did not answer within 20 ms"):
-            await connect(broker, "broker", 9092, connect_timeout_ms=20)
+            await Connector(broker).connect("broker", 9092, connect_timeout_ms=20)
         assert broker.aborted
 
     asyncio.run(run())

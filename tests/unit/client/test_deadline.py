@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kavka.client.connection import connect
+from kavka.client.connector import Connector
 from kavka.client.deadline import within
 
 
@@ -70,7 +70,7 @@ def test_connecting_may_be_the_first_thing_that_a_handler_does():
         begun = asyncio.get_running_loop().create_future()
 
         def begin():
-            work = connect(Silent(), "broker", 9092)
+            work = Connector(Silent()).connect("broker", 9092)
             try:
                 work.send(None)
                 begun.set_result(work)

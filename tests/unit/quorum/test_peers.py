@@ -8,13 +8,14 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from kavka.client.connector import Connector
 from kavka.client.dial import TcpDial
 from kavka.model.errors import NetworkException, RequestTimedOut
 from kavka.model.types import Endpoint
 from kavka.protocol.compiler import encode
 from kavka.protocol.schemas.api_versions import ApiVersion, ApiVersionsResponse
 from kavka.protocol.schemas.vote import VoteRequest, VoteResponse
-from kavka.quorum.peers import FIRST_BACKOFF_SECONDS, Peers
+from kavka.quorum.peers import RECONNECT, Peers
 
 ANSWER = VoteResponse(error_code=104, topics=[])
 REQUEST = VoteRequest(topics=[])
@@ -69,7 +70,7 @@ async def node(*, silent=False):
 def run(scenario):
     async def wrapped():
         dial = CountingDial()
-        peers = Peers(dial, "test", "CONTROLLER", 500)
+        peers = Peers(Connector(dial, lambda: 0.5), "test", "CONTROLLER", 500)
         try:
             await scenario(peers, dial)
         finally:
@@ -122,8 +123,8 @@ def test_an_address_that_refuses_is_dialled_again_only_after_a_while():
                 await peers.call([endpoint], REQUEST, VoteResponse)
             times.append(loop.time())
         assert len(dial.dialled) == 3  # each time by its name
-        assert times[1] - times[0] >= FIRST_BACKOFF_SECONDS * 0.9
-        assert times[2] - times[1] >= FIRST_BACKOFF_SECONDS * 1.8
+        assert times[1] - times[0] >= RECONNECT.first_ms / 1000 * 0.9
+        assert times[2] - times[1] >= RECONNECT.first_ms / 1000 * 1.8
 
     run(scenario)
 

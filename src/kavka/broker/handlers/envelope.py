@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
-from kavka.broker.channel import refuses
 from kavka.broker.context import Context
 from kavka.broker.forwarding import FORWARDABLE, unpack_host, unpack_principal
 from kavka.broker.handlers.marks import handler
@@ -20,6 +19,7 @@ from kavka.protocol.compiler import decode
 from kavka.protocol.header import RequestHeader, encode_response, parse_request_header
 from kavka.protocol.registry import API
 from kavka.protocol.schemas.envelope import EnvelopeRequest, EnvelopeResponse
+from kavka.quorum.channel import refuses
 
 
 @runtime_checkable

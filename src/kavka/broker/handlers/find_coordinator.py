@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import handler
-from kavka.broker.internal_topics import create_if_missing
-from kavka.broker.topic_creation import TopicCreation
 from kavka.broker.topology import reachable_brokers
 from kavka.metadata.live import LiveSettings
 from kavka.metadata.view import MetadataView
@@ -20,6 +18,8 @@ from kavka.model.errors import CoordinatorNotAvailable, InvalidRequest, KafkaErr
 from kavka.model.types import Endpoint, Uuid
 from kavka.protocol.schemas.find_coordinator import Coordinator as Row
 from kavka.protocol.schemas.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kavka.quorum.internal_topics import create_if_missing
+from kavka.quorum.topic_creation import TopicCreation
 from kavka.runtime.coordinators import Coordinator, NodeCoordinators
 
 SHARE = 2

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import handler
-from kavka.broker.topic_creation import TopicCreation
 from kavka.broker.topology import (
     CLUSTER_OPERATIONS,
     NOT_ASKED,
@@ -46,6 +45,7 @@ from kavka.protocol.schemas.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from kavka.quorum.topic_creation import TopicCreation
 from kavka.quorum.turn import Turn
 
 

@@ -9,11 +9,11 @@ import pytest
 
 from kavka.broker.coordination import GroupCoordination
 from kavka.broker.handlers.find_coordinator import find_coordinator
-from kavka.broker.internal_topics import create
-from kavka.broker.topic_creation import TopicCreation
 from kavka.broker.transactions import TransactionCoordination
 from kavka.controller.topics import NewTopic
 from kavka.protocol.schemas.find_coordinator import FindCoordinatorRequest
+from kavka.quorum.internal_topics import create
+from kavka.quorum.topic_creation import TopicCreation
 from kavka.runtime.coordinators import LogCoordinator, NodeCoordinators
 from kavka.runtime.shards import Shards, partition_of
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
+from typing import Any, Protocol
 
-from kavka.broker.channel import ControllerChannel
-from kavka.broker.lifecycle import raise_error
+from kavka.model.errors import raise_for
 from kavka.model.types import Uuid
 from kavka.protocol.schemas.alter_partition import (
     AlterPartitionRequest,
@@ -18,10 +18,17 @@ from kavka.protocol.schemas.alter_partition import (
 from kavka.replication.isr import IsrChange, IsrOutcome
 
 
+class ControllerPort(Protocol):
+    """The way to the active controller."""
+
+    async def call(self, request: Any) -> Any:
+        """The controller's answer; raises KafkaError."""
+
+
 class AlterPartitions:
     """Asks the active controller to change in-sync replicas."""
 
-    def __init__(self, node_id: int, broker_epoch: Callable[[], int], channel: ControllerChannel) -> None:
+    def __init__(self, node_id: int, broker_epoch: Callable[[], int], channel: ControllerPort) -> None:
         self._node_id = node_id
         self._broker_epoch = broker_epoch
         self._channel = channel
@@ -38,7 +45,7 @@ class AlterPartitions:
                 ],
             )
         )
-        raise_error(answer.error_code)
+        raise_for(answer.error_code)
         return [
             IsrOutcome(
                 topic_id=topic.topic_id,

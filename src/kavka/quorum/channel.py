@@ -1,4 +1,4 @@
-"""How a node asks the active controller: at once where that is this node, else over a connection of its own.
+"""How a node asks the active controller: at once where that is this node, else over a line of its own.
 
 A request is asked again, of whoever is the controller then, when the connection breaks or the one asked does not lead
 any more; so a controller may see the same request twice, as Kafka's do.
@@ -7,12 +7,12 @@ any more; so a controller may see the same request twice, as Kafka's do.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
+from kavka.client.connector import Connector
 from kavka.client.deadline import within
-from kavka.client.dial import Dial
+from kavka.client.line import STEADY, Address, Line
 from kavka.model.errors import (
     BrokerNotAvailable,
     KafkaError,
@@ -22,11 +22,6 @@ from kavka.model.errors import (
 )
 from kavka.protocol.registry import API
 from kavka.protocol.schema import Message, declared, fields_of
-
-if TYPE_CHECKING:
-    from kavka.client.connection import Connection
-
-log = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 0.05
 """How long a node waits before it asks again: elections take longer than asking in vain."""
@@ -41,7 +36,7 @@ class ActiveController(Protocol):
         """Whether it is this node."""
 
     @property
-    def leader_endpoint(self) -> tuple[str, int] | None:
+    def leader_endpoint(self) -> Address | None:
         """Where another node that leads is asked; None while none is known to."""
 
     def on_leader_change(self, callback: Callable[[], None]) -> None:
@@ -49,29 +44,34 @@ class ActiveController(Protocol):
 
 
 class ControllerChannel:
-    """One connection to the controllers; requests that must not wait for each other use one each."""
+    """One line to the controllers; requests that must not wait for each other use one each."""
 
     def __init__(
         self,
         quorum: ActiveController,
         local: Callable[[Any], Awaitable[Any]],
-        dial: Dial,
+        connector: Connector,
         *,
         timeout_ms: int = 30_000,
         client_id: str = "kavka-node",
     ) -> None:
-        self._quorum = quorum
-        self._local = local
-        self._dial = dial
-        self._timeout_ms = timeout_ms
-        self._client_id = client_id
-        self._connection: Connection | None = None
-        self._endpoint: tuple[str, int] | None = None
-        self._dialling = asyncio.Lock()
-        self._changed = asyncio.Event()
-        self._closed = False
+        self.line = Line(
+            connector,
+            self._leader,
+            name="the active controller",
+            client_id=client_id,
+            request_timeout_ms=timeout_ms,
+            connect_timeout_ms=CONNECT_TIMEOUT_MS,
+            backoff=STEADY,
+        )
+        self.line.on_lost = self._lost
         self.on_lost: Callable[[], None] | None = None
         """Called when the controller, or the way to it, ends the connection."""
+        self._quorum = quorum
+        self._local = local
+        self._timeout_ms = timeout_ms
+        self._changed = asyncio.Event()
+        self._closed = False
         quorum.on_leader_change(self._leader_changed)
 
     async def call(self, request: Any, *, timeout_ms: int | None = None) -> Any:
@@ -86,10 +86,10 @@ class ControllerChannel:
                 if not refuses(answer, NotController.code):
                     return answer
                 failure = NotController("the one that was asked does not lead the quorum")
-                self._hang_up()
+                self.line.hang_up()
             except (NotController, NetworkException, RequestTimedOut, BrokerNotAvailable) as error:
                 failure = error
-                self._hang_up()
+                self.line.hang_up()
             left = deadline - loop.time()
             if self._closed or left <= 0:
                 name = API[declared(type(request)).key].name
@@ -100,40 +100,21 @@ class ControllerChannel:
         """Hang up, and answer nobody who still waits."""
         self._closed = True
         self._changed.set()
-        self._hang_up()
+        self.line.close()
 
     async def _ask(self, request: Any, deadline: float) -> Any:
         if self._quorum.is_active:
             return await self._local(request)
-        connection = await self._connect()
+        connection = await self.line.connect()
         left = deadline - asyncio.get_running_loop().time()
         response = API[declared(type(request)).key].response()
         return await connection.request(request, response, timeout_ms=max(1, int(left * 1000)))
 
-    async def _connect(self) -> Connection:
-        async with self._dialling:
-            endpoint = self._quorum.leader_endpoint
-            if endpoint is None or self._closed:
-                raise BrokerNotAvailable("no controller is known")
-            connection = self._connection
-            if connection is not None and not connection.closed and endpoint == self._endpoint:
-                return connection
-            from kavka.client.connection import connect  # a node that is alone never needs it
-
-            self._hang_up()
-            self._endpoint = endpoint
-            self._connection = await connect(
-                self._dial,
-                *endpoint,
-                client_id=self._client_id,
-                request_timeout_ms=self._timeout_ms,
-                connect_timeout_ms=CONNECT_TIMEOUT_MS,
-            )
-            self._connection.on_close = self._lost
-            if self._closed:
-                self._hang_up()
-                raise BrokerNotAvailable("this node is stopping")
-            return self._connection
+    def _leader(self) -> Address:
+        endpoint = self._quorum.leader_endpoint
+        if endpoint is None:
+            raise BrokerNotAvailable("no controller is known")
+        return endpoint
 
     async def _wait(self, seconds: float) -> None:
         """Until it makes sense to ask again."""
@@ -147,17 +128,12 @@ class ControllerChannel:
         if self.on_lost is not None:
             self.on_lost()
 
-    def _hang_up(self) -> None:
-        if self._connection is not None:
-            self._connection.on_close = None
-            self._connection.close()
-            self._connection = None
-
     def _leader_changed(self) -> None:
         """Whoever waits for an answer of the former leader asks the new one."""
         self._changed.set()
-        if self._quorum.is_active or self._quorum.leader_endpoint != self._endpoint:
-            self._hang_up()
+        if self._quorum.is_active or self._quorum.leader_endpoint != self.line.address:
+            self.line.hang_up()
+        self.line.wake()
 
 
 def refuses(message: Any, code: int) -> bool:

@@ -5,13 +5,14 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from kavka.broker.lifecycle import BrokerLifecycle, ControllerMembership
 from kavka.metadata.image import EMPTY
 from kavka.model.errors import DuplicateBrokerRegistration, KafkaStorageError, RequestTimedOut, StaleBrokerEpoch
 from kavka.model.types import Endpoint, Uuid
 from kavka.protocol.schemas.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kavka.protocol.schemas.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from kavka.protocol.schemas.controller_registration import ControllerRegistrationResponse
+from kavka.quorum.lifecycle import BrokerLifecycle
+from kavka.quorum.membership import ControllerMembership
 from kavka.quorum.registration import Registration
 
 LIFE = Uuid(b"l" * 16)
@@ -203,7 +204,7 @@ def test_a_broker_that_is_not_let_go_leaves_all_the_same():
 
 
 def test_a_broker_does_not_wait_for_controllers_that_are_gone(monkeypatch):
-    monkeypatch.setattr("kavka.broker.lifecycle.UNHEARD_SECONDS", 0.1)
+    monkeypatch.setattr("kavka.quorum.lifecycle.UNHEARD_SECONDS", 0.1)
 
     async def work():
         life = lifecycle(Controller(RequestTimedOut("nobody")), Metadata())

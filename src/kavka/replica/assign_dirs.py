@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-from kavka.broker.channel import ControllerChannel
-from kavka.broker.lifecycle import raise_error
+from kavka.model.errors import raise_for
 from kavka.protocol.schemas.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
@@ -14,13 +13,14 @@ from kavka.protocol.schemas.assign_replicas_to_dirs import (
     RequestPartitionData,
     RequestTopicData,
 )
+from kavka.replica.alter_isr import ControllerPort
 from kavka.replica.placing import Placement
 
 
 class AssignReplicas:
     """Asks the active controller to remember in which directories replicas are."""
 
-    def __init__(self, node_id: int, broker_epoch: Callable[[], int], channel: ControllerChannel) -> None:
+    def __init__(self, node_id: int, broker_epoch: Callable[[], int], channel: ControllerPort) -> None:
         self._node_id = node_id
         self._broker_epoch = broker_epoch
         self._channel = channel
@@ -36,7 +36,7 @@ class AssignReplicas:
                 broker_id=self._node_id, broker_epoch=self._broker_epoch(), directories=directories
             )
         )
-        raise_error(answer.error_code)
+        raise_for(answer.error_code)
 
 
 def topic(placements: Sequence[Placement]) -> RequestTopicData:

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from kavka.broker.alter_isr import AlterPartitions
 from kavka.model.errors import StaleBrokerEpoch
 from kavka.model.types import Uuid
 from kavka.protocol.schemas.alter_partition import AlterPartitionResponse, ResponsePartitionData, ResponseTopicData
+from kavka.replica.alter_isr import AlterPartitions
 from kavka.replication.isr import BrokerEpoch, IsrChange
 
 A, B = Uuid(b"a" * 16), Uuid(b"b" * 16)

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from kavka.broker.topic_creation import TopicCreation
 from kavka.controller.topics import CreatedTopic, NewTopic
 from kavka.metadata.image import EMPTY
 from kavka.model.errors import RequestTimedOut, TopicAlreadyExists
 from kavka.model.types import Uuid
 from kavka.protocol.schemas.create_topics import CreatableTopicResult, CreateTopicsResponse
+from kavka.quorum.topic_creation import TopicCreation
 
 ID = Uuid(b"t" * 16)
 
@@ -81,7 +81,7 @@ def test_created_topics_are_known_here_before_anybody_is_told():
 
 
 def test_nobody_waits_for_ever_for_a_topic_that_is_not_heard_of(monkeypatch):
-    monkeypatch.setattr("kavka.broker.topic_creation.KNOWN_HERE_SECONDS", 0.01)
+    monkeypatch.setattr("kavka.quorum.topic_creation.KNOWN_HERE_SECONDS", 0.01)
 
     async def work():
         outcomes = await TopicCreation(Loop(), Channel()).create([NewTopic("new")])

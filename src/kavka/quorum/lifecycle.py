@@ -1,27 +1,20 @@
-"""The life of a node in a cluster: it registers, is heard, comes into service, and asks before it leaves."""
+"""The life of a broker in a cluster: it registers, sends heartbeats, comes into service, and asks before it leaves."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
 
-from kavka.broker.channel import ControllerChannel
 from kavka.client.deadline import within
 from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.features import SUPPORTED
 from kavka.metadata.image import MetadataImage
-from kavka.metadata.image.cluster import SECURITY_PROTOCOLS
-from kavka.model.errors import (
-    BY_CODE,
-    DuplicateBrokerRegistration,
-    KafkaError,
-    KafkaStorageError,
-    RequestTimedOut,
-    UnknownServerError,
-)
-from kavka.model.types import Endpoint, Uuid
+from kavka.model.errors import DuplicateBrokerRegistration, KafkaError, KafkaStorageError, RequestTimedOut, raise_for
+from kavka.model.types import Uuid
+from kavka.quorum.channel import ControllerChannel
+from kavka.quorum.membership import REGISTER_AGAIN_SECONDS, Metadata, listener
 from kavka.quorum.registration import Registration
 
 if TYPE_CHECKING:  # schemas are imported when they are used: no request is sent before a node that is alone serves
@@ -30,35 +23,11 @@ if TYPE_CHECKING:  # schemas are imported when they are used: no request is sent
 
 log = logging.getLogger(__name__)
 
-REGISTER_AGAIN_SECONDS: Final = 0.25
-"""Between two tries to register: the session of the last life may have to end first."""
 CATCHING_UP_SECONDS: Final = 0.01
 """Between two heartbeats of a broker that comes into service or leaves it."""
 LEAVING_SECONDS: Final = 0.05
 UNHEARD_SECONDS: Final = 3.0
 """How long a broker that wants to leave waits for a controller: when a whole cluster stops, none is left to ask."""
-
-
-class Metadata(Protocol):
-    """What a node knows of the cluster."""
-
-    @property
-    def node_id(self) -> int:
-        """This node."""
-
-    @property
-    def cluster_id(self) -> str:
-        """The cluster's id."""
-
-    @property
-    def image(self) -> MetadataImage:
-        """The newest committed image."""
-
-    def subscribe(self, subscriber: Callable[[MetadataImage, MetadataDelta], Iterator[None] | None]) -> None:
-        """Tell of every change committed from now on."""
-
-    def on_leader_change(self, callback: Callable[[], None]) -> None:
-        """Tell when somebody else leads the quorum."""
 
 
 class BrokerLifecycle:
@@ -124,7 +93,7 @@ class BrokerLifecycle:
             try:
                 left = max(1, int((deadline - loop.time()) * 1000))
                 answer: BrokerRegistrationResponse = await self._channel.call(self._request(), timeout_ms=left)
-                raise_error(answer.error_code)
+                raise_for(answer.error_code)
             except KafkaError as error:
                 if loop.time() + REGISTER_AGAIN_SECONDS >= deadline:
                     raise RequestTimedOut(f"this broker could not be registered: {error}") from error
@@ -194,7 +163,7 @@ class BrokerLifecycle:
             cordoned_log_dirs=list(self._registration.cordoned),
         )
         answer: BrokerHeartbeatResponse = await self._channel.call(request, timeout_ms=self._answer_ms)
-        raise_error(answer.error_code)
+        raise_for(answer.error_code)
         return answer
 
     def _heard(self, answer: BrokerHeartbeatResponse) -> float:
@@ -234,67 +203,3 @@ class BrokerLifecycle:
             log_dirs=sorted(node.directories),
             previous_broker_epoch=node.previous_epoch,
         )
-
-
-class ControllerMembership:
-    """Keeps a controller registered under the addresses it has now (KIP-919)."""
-
-    def __init__(self, metadata: Metadata, channel: ControllerChannel, registration: Registration) -> None:
-        self._metadata = metadata
-        self._channel = channel
-        self._registration = registration
-        self._wake = asyncio.Event()
-
-    async def run(self) -> None:
-        """Register whenever the cluster does not know this life of the controller, until cancelled."""
-        self._metadata.subscribe(self._changed)
-        while True:
-            self._wake.clear()
-            try:
-                if not self._known():
-                    await self._register()
-                await self._wake.wait()
-            except KafkaError as error:
-                log.warning("this controller is not registered, trying again: %s", error)
-                await asyncio.sleep(REGISTER_AGAIN_SECONDS)
-
-    def _changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        if not self._known():
-            self._wake.set()
-
-    def _known(self) -> bool:
-        known = self._metadata.image.cluster.controllers.get(self._metadata.node_id)
-        return known is not None and known.incarnation_id == self._registration.incarnation_id
-
-    async def _register(self) -> None:
-        from kavka.protocol.schemas import controller_registration as schema
-
-        answer = await self._channel.call(
-            schema.ControllerRegistrationRequest(
-                controller_id=self._metadata.node_id,
-                incarnation_id=self._registration.incarnation_id,
-                zk_migration_ready=False,
-                listeners=[schema.Listener(**listener(one)) for one in self._registration.controller_endpoints],
-                features=[
-                    schema.Feature(name=name, min_supported_version=low, max_supported_version=high)
-                    for name, (low, high) in SUPPORTED.items()
-                ],
-            )
-        )
-        raise_error(answer.error_code, answer.error_message or "")
-
-
-def listener(endpoint: Endpoint) -> dict[str, Any]:
-    """The fields of a listener in a registration."""
-    return {
-        "name": endpoint.listener,
-        "host": endpoint.host,
-        "port": endpoint.port,
-        "security_protocol": SECURITY_PROTOCOLS.index(endpoint.security_protocol),
-    }
-
-
-def raise_error(code: int, message: str = "") -> None:
-    """Raise what an error code stands for."""
-    if code:
-        raise BY_CODE.get(code, UnknownServerError)(message)

@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
-from kavka.broker.topic_creation import TopicCreation
+from collections.abc import Mapping
+from typing import Protocol
+
 from kavka.controller.topics import CreatedTopic, NewTopic
 from kavka.metadata.image import MetadataImage
 from kavka.model.errors import CoordinatorNotAvailable, KafkaError, TopicAlreadyExists
 from kavka.model.settings import Setting, Values
-from kavka.runtime.coordinators import InternalTopic
+from kavka.quorum.topic_creation import TopicCreation
+
+
+class InternalTopic(Protocol):
+    """A topic that a coordinator keeps its state in, as it is to be created."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def partitions(self) -> int:
+        """How many it has."""
+
+    @property
+    def replication(self) -> Setting[int]:
+        """How many replicas each has."""
+
+    @property
+    def configs(self) -> Mapping[str, str]:
+        """What it is configured with."""
 
 
 async def create_if_missing(creation: TopicCreation, topic: InternalTopic, values: Values) -> None:

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from kavka.broker.channel import ControllerChannel
 from kavka.client.deadline import within
 from kavka.controller.topics import CreatedTopic, NewTopic
 from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.image import MetadataImage
 from kavka.metadata.names import is_internal, is_valid_topic_name
-from kavka.model.errors import BY_CODE, KafkaError, UnknownServerError
+from kavka.model.errors import KafkaError, error_for
+from kavka.quorum.channel import ControllerChannel
 from kavka.quorum.controller_loop import ControllerLoop
 
 KNOWN_HERE_SECONDS: Final = 5.0
@@ -78,7 +78,7 @@ class TopicCreation:
         )
         answer: schema.CreateTopicsResponse = await channel.call(request)
         return {
-            row.name: BY_CODE.get(row.error_code, UnknownServerError)(row.error_message or "")
+            row.name: error_for(row.error_code, row.error_message)
             if row.error_code
             else CreatedTopic(row.topic_id, row.num_partitions, row.replication_factor)
             for row in answer.topics
