@@ -8,6 +8,7 @@ async with Producer("127.0.0.1:9092") as producer:
 Names are imported when they are first used: a node needs only how to connect, and soon.
 """
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -143,6 +144,8 @@ _HOMES = {
     "kavka.model.types": "TopicPartition",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent unless the program that uses it wants a log
 
 
 def __getattr__(name: str) -> Any:
