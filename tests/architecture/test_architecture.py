@@ -61,6 +61,9 @@ FUNCTION_LINES = 50
 LONG_FUNCTIONS_EXEMPT = ("kernels/", "protocol/schemas/")  # flat inner loops; message declarations
 BANNED_NAMES = {"utils", "util", "common", "helpers", "helper"}
 ASKED_OF_CONTROLLER = {"submit", "quorum", "status", "broker_disconnected"}  # what a MetadataView cannot answer
+FIRST_STEP = {"client/connection.py", "client/connector.py", "client/line.py"}  # what handlers reach in others' tasks
+OWN_TASK = {"quorum/controller_loop.py", "quorum/snapshotting.py"}  # their limits are in what a task group runs
+CONNECTORS = {"broker/wiring.py", "client/pool.py"}  # where it is decided how connections are secured
 TASK_GROUPS = {"tg", "group", "_group", "tasks", "_tasks"}
 
 
@@ -193,7 +196,8 @@ def test_what_handlers_may_call_sets_time_limits_that_need_no_task() -> None:
     wrong = [
         f"{short(path)}:{node.lineno} fails in a handler's first step: use kavka.client.deadline.within"
         for path in files()
-        if package(path) in ("broker", "runtime") or short(path).endswith("client/connection.py")
+        if package(path) in ("broker", "runtime", "quorum") or short(path) in FIRST_STEP
+        if short(path) not in OWN_TASK
         for node in ast.walk(tree(path))
         if isinstance(node, ast.Call) and needs_task(node.func)
     ]
@@ -242,6 +246,26 @@ def asks_controller(module: ast.Module) -> bool:
     )
 
 
+def test_nobody_dials_but_a_connector_and_nobody_has_one_that_was_not_handed_to_him() -> None:
+    wrong = [
+        f"{short(path)}:{node.lineno} dials past its connector"
+        for path in files()
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call)
+        if (dials(node.func) and short(path) != "client/connector.py")
+        or (makes_connector(node.func) and short(path) not in CONNECTORS)
+    ]
+    assert not wrong, "\n".join(["", *wrong])
+
+
+def dials(function: ast.expr) -> bool:
+    return isinstance(function, ast.Attribute) and function.attr in ("dial", "open_connection")
+
+
+def makes_connector(function: ast.expr) -> bool:
+    return isinstance(function, ast.Name) and function.id == "Connector"
+
+
 def test_errors_are_not_swallowed() -> None:
     wrong = [
         f"{short(path)}:{node.lineno} swallows every error"
@@ -287,6 +311,8 @@ def test_the_rules_see_what_they_forbid() -> None:
         assert not starts_ownerless_task(call(text)), text
     assert needs_task(call("asyncio.timeout(1)"))
     assert not needs_task(call("within(1)"))
+    assert dials(call("self._dial.dial(host, port, receiver)"))
+    assert makes_connector(call("Connector(dial)"))
     assert asks_controller(ast.parse("await controller.submit(x)"))
     assert not asks_controller(ast.parse("controller.image.topics"))
     assert {"MetadataView", "LiveSettings"} <= services_of(SOURCE / "broker" / "handlers" / "metadata.py")

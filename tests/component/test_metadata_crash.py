@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import pytest
 
+from kavka.client.connector import Connector
 from kavka.controller.machine import Controller
 from kavka.controller.topics import NewTopic
 from kavka.model.clock import SystemClock
@@ -70,7 +71,7 @@ class Life:
         values = broker_values({})
         machine = Controller(1, dirs.cluster_id, values, draw=self.random.randint, new_id=random_id)
         member = Member(1, dirs.metadata_directory_id, dirs.cluster_id, (CONTROLLER_ENDPOINT,))
-        quorum = RaftDriver(self.disk, self.root, member, QuorumSettings(), clock)
+        quorum = RaftDriver(self.disk, self.root, member, QuorumSettings(), clock, Connector())
         bootstrap = read_bootstrap(self.disk, self.root)
         rules = SnapshotRules(max_bytes=3000)
         loop = ControllerLoop(quorum, machine, clock, bootstrap=bootstrap, snapshots=rules)

@@ -96,7 +96,7 @@ class Node:
         bootstrap = tuple(Peer(-2 - number, (peer.endpoint,)) for number, peer in enumerate(peers))
         static = VoterSet(Voter(ReplicaKey(node.id), (node.endpoint,)) for node in self.static)
         settings = QuorumSettings(voters=static, bootstrap=bootstrap, raft=TIMES._replace(auto_join=self.auto_join))
-        quorum = RaftDriver(self.disk, self.root, member, settings, clock)
+        quorum = RaftDriver(self.disk, self.root, member, settings, clock, Connector())
         machine = None
         if self.controller:
             machine = Controller(self.id, cluster_id, broker_values({}), draw=random.randint, new_id=random_id)

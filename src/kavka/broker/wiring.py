@@ -245,7 +245,7 @@ class Node:
             member,
             quorum_settings(values, listener),
             self._clock,
-            connector=self._to_controllers,
+            self._to_controllers,
         )
         machine = None
         if controls:

@@ -124,8 +124,8 @@ class RaftDriver:
         member: Member,
         settings: QuorumSettings,
         clock: Clock,
+        connector: Connector,
         *,
-        connector: Connector | None = None,
         draw: Callable[[int, int], int] = random.randrange,
     ) -> None:
         self.member = member

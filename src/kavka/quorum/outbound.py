@@ -28,14 +28,14 @@ class Outbound:
     """The way from one replica to the others."""
 
     def __init__(
-        self, member: Member, settings: QuorumSettings, metadata_log: MetadataLog, connector: Connector | None
+        self, member: Member, settings: QuorumSettings, metadata_log: MetadataLog, connector: Connector
     ) -> None:
         timeout_ms = settings.raft.request_timeout_ms
         name = f"raft-client-{member.node_id}"
         self._key = member.voter.key
         self._log = metadata_log
         self._max_bytes = settings.fetch_snapshot_max_bytes
-        self._peers = Peers(connector or Connector(), name, settings.listener, timeout_ms)
+        self._peers = Peers(connector, name, settings.listener, timeout_ms)
         self._sender = Sender(member.cluster_id, settings.listener, settings.fetch_max_bytes, timeout_ms)
         self._said: dict[int, type[KafkaError]] = {}
 

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from kavka.client.connector import Connector
 from kavka.controller.machine import Controller
 from kavka.controller.topics import NewTopic
 from kavka.model.clock import ManualClock
@@ -49,7 +50,7 @@ class Node:
 
     def quorum(self, endpoints=(CONTROLLER_ENDPOINT,)):
         member = Member(1, self.dirs.metadata_directory_id, CLUSTER, endpoints)
-        return RaftDriver(self.disk, self.root, member, QuorumSettings(), self.clock)
+        return RaftDriver(self.disk, self.root, member, QuorumSettings(), self.clock, Connector())
 
     def loop(self, quorum=None, **rules):
         machine = Controller(1, CLUSTER, broker_values({}), draw=random.Random(7).randint, new_id=self.new_id)
