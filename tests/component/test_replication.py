@@ -411,7 +411,7 @@ def test_a_follower_waits_for_a_leader_that_is_not_there_and_goes_on_when_it_is(
         cluster.topic(replicas=(1, 2))
         leader = cluster.nodes[1]
         await leader.stop()
-        await eventually(lambda: "node 1 cannot be followed" in caplog.text)
+        await eventually(lambda: "connection to broker 1 could not be established" in caplog.text)
         await leader.start()
         cluster.change(leader=1, isr=[1])
         await eventually(lambda: set(cluster.image().isr) == {1, 2})

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from kavka.broker.context import BROKER, Context
+from kavka.client.line import AUTHENTICATION
 from kavka.model.errors import (
     InvalidRequest,
     KafkaError,
@@ -100,7 +101,11 @@ class Forwarding:
             request_principal=pack_principal(ctx.principal),
             client_host_address=pack_host(ctx.client_host),
         )
-        answer: EnvelopeResponse = await self._channel.call(sealed)
+        try:
+            answer: EnvelopeResponse = await self._channel.call(sealed)
+        except AUTHENTICATION as error:
+            # these are this node's own credentials: the client's were good enough
+            raise UnknownServerError(f"the controller does not let this node in: {error}") from error
         if answer.error_code == UnsupportedVersion.code:
             raise UnsupportedVersion(f"the controller knows no {api.name} of version {ctx.api_version}")
         if answer.error_code or answer.response_data is None:

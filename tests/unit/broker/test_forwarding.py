@@ -17,6 +17,7 @@ from kavka.model.errors import (
     NotController,
     PrincipalDeserializationFailure,
     RequestTimedOut,
+    SaslAuthenticationFailed,
     UnknownServerError,
     UnsupportedVersion,
 )
@@ -62,14 +63,14 @@ def created(name, code=0):
     )
 
 
-def handlers(name, *, code=0, closed=None, hang=False):
+def handlers(name, *, code=0, closed=None, hang=False, login=0):
     """The handlers of a controller that says who it is."""
 
     @handler(ApiVersionsRequest)
     async def api_versions(request: ApiVersionsRequest, ctx: Context) -> ApiVersionsResponse:
         keys = (ApiKey.API_VERSIONS, ApiKey.ENVELOPE, ApiKey.BROKER_HEARTBEAT)
         return ApiVersionsResponse(
-            error_code=0, api_keys=[ApiVersion(api_key=k, min_version=0, max_version=0) for k in keys]
+            error_code=login, api_keys=[ApiVersion(api_key=k, min_version=0, max_version=0) for k in keys]
         )
 
     @handler(BrokerHeartbeatRequest)
@@ -302,6 +303,18 @@ def test_an_error_of_the_envelope_itself_is_not_the_clients(code, error):
         quorum.lead()
         with pytest.raises(error):
             await Forwarding(quorum, channel(quorum, local)).send(TOPICS, CLIENT)
+
+    go(work())
+
+
+def test_a_controller_that_does_not_let_this_node_in_is_not_the_clients_fault():
+    async def work():
+        quorum = Quorum()
+        forwarding = Forwarding(quorum, channel(quorum))
+        async with controller("far", login=SaslAuthenticationFailed.code) as far:
+            quorum.lead(far)
+            with pytest.raises(UnknownServerError, match="does not let this node in"):
+                await wrapped(forwarding, [])(TOPICS, CLIENT)
 
     go(work())
 
