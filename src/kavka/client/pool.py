@@ -138,11 +138,16 @@ class Pool:
         loop = asyncio.get_running_loop()
         limit = self.timeout_ms if timeout_ms is None else timeout_ms
         deadline = loop.time() + limit / 1000
+        failure = NetworkException(f"no broker was reached within {limit} ms")
         for attempt in count(1):
             try:
-                connection = await (self.any() if node is None else self.node(node))
+                async with asyncio.timeout_at(deadline):  # a broker may be left alone for longer
+                    connection = await (self.any() if node is None else self.node(node))
                 return await connection.request(request, response, timeout_ms=limit)
-            except NetworkException:
+            except TimeoutError:
+                raise failure from None
+            except NetworkException as error:
+                failure = error
                 wait = self.retry_delay(attempt)
                 # A cluster that was never reached is more likely a wrong address than a passing fault.
                 if not self._reached or self._closed or loop.time() + wait > deadline:

@@ -100,6 +100,29 @@ def test_a_cluster_that_stays_away_is_an_error_when_the_time_is_over(played: Pla
     run(played, work)
 
 
+def test_a_request_does_not_wait_longer_than_it_may_for_a_node_that_is_left_alone(played: Played) -> None:
+    async def work(pool: Pool) -> None:
+        await pool.refresh()
+        played.down.add(0)
+        with pytest.raises(NetworkException, match="closed the connection"):
+            await pool.request(MetadataRequest(topics=[]), MetadataResponse, timeout_ms=20)
+
+    run(played, work, reconnect_backoff_ms=60_000, reconnect_backoff_max_ms=60_000)
+
+
+def test_a_node_that_can_be_dialled_is_asked_before_one_that_is_left_alone(played: Played) -> None:
+    played.nodes = [0, 1]
+
+    async def work(pool: Pool) -> None:
+        await pool.refresh()
+        played.down.add(0)
+        with pytest.raises(NetworkException):
+            await (await pool.node(0)).request(MetadataRequest(topics=[]), MetadataResponse)
+        assert (await pool.any()).address == "node1:1"
+
+    run(played, work, reconnect_backoff_ms=60_000, reconnect_backoff_max_ms=60_000, draw=lambda: 0.5)
+
+
 def test_a_node_that_nobody_knows_is_not_available(played: Played) -> None:
     async def work(pool: Pool) -> None:
         with pytest.raises(BrokerNotAvailable, match="node 9"):
