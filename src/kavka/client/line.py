@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 Address = tuple[str, int]
 
 AUTHENTICATION: Final = (SaslAuthenticationFailed, UnsupportedSaslMechanism, IllegalSaslState)
+TOLD: Final = (NetworkException, *AUTHENTICATION)
+"""What a line tells of in the log, once: who meets it need not."""
 JITTER: Final = 0.2
 
 

@@ -68,14 +68,17 @@ class BrokerLifecycle:
         self._channel.on_lost = self._wake.set  # the controller takes a closed connection for the end of the process
         if not self._fresh:
             await self._rest(self._heartbeat_seconds)
+        said: type[KafkaError] | None = None
         while not self._may_leave.is_set():
             self._wake.clear()
             if len(lost := self._offline()) == len(self._registration.directories):
                 raise KafkaStorageError("all log directories are offline: others can do more than this broker")
             try:
-                pause = self._heard(await self._beat(lost))
+                pause, said = self._heard(await self._beat(lost)), None
             except KafkaError as error:
-                log.warning("broker %d is not heard: %s", self._metadata.node_id, error)
+                if said is not type(error):  # once, however long it lasts
+                    said = type(error)
+                    log.warning("heartbeats of broker %d fail: %s", self._metadata.node_id, error)
                 pause = LEAVING_SECONDS if self._want_shut_down else self._heartbeat_seconds
             await self._rest(pause)
 

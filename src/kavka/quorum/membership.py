@@ -56,14 +56,18 @@ class ControllerMembership:
     async def run(self) -> None:
         """Register whenever the cluster does not know this life of the controller, until cancelled."""
         self._metadata.subscribe(self._changed)
+        said: type[KafkaError] | None = None
         while True:
             self._wake.clear()
             try:
                 if not self._known():
                     await self._register()
+                said = None
                 await self._wake.wait()
             except KafkaError as error:
-                log.warning("this controller is not registered, trying again: %s", error)
+                if said is not type(error):  # once, however long it lasts
+                    said = type(error)
+                    log.warning("this controller is not registered, trying again: %s", error)
                 await asyncio.sleep(REGISTER_AGAIN_SECONDS)
 
     def _changed(self, image: MetadataImage, delta: MetadataDelta) -> None:

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kavka.client.connector import Connector
-from kavka.model.errors import InconsistentClusterId, KafkaError, NetworkException, UnsupportedVersion
+from kavka.client.line import TOLD
+from kavka.model.errors import InconsistentClusterId, KafkaError, UnsupportedVersion
 from kavka.quorum.downloading import Download
 from kavka.quorum.metadata_log import MetadataLog
 from kavka.quorum.peers import Peers
@@ -49,12 +50,12 @@ class Outbound:
         except UnsupportedVersion as error:
             log.info("%s", error)
             return refused_pre_vote() if isinstance(effect.request, Vote) and effect.request.pre_vote else None
-        except NetworkException:
-            return None  # the line has said so
+        except TOLD:
+            return None
         except KafkaError as error:
             if self._said.get(to) is not type(error):  # once, however long it lasts
                 self._said[to] = type(error)
-                log.warning("node %d does not answer as one of this quorum: %s", to, error)
+                log.warning("request to node %d failed: %s", to, error)
             return None
         self._said.pop(to, None)
         reply = self._sender.read(response, version)

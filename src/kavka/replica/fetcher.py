@@ -13,7 +13,7 @@ from typing import Final
 
 from kavka.client.connection import Connection
 from kavka.client.connector import Connector
-from kavka.client.line import AT_ONCE, Address, Line
+from kavka.client.line import AT_ONCE, TOLD, Address, Line
 from kavka.model.clock import Clock
 from kavka.model.errors import (
     BY_CODE,
@@ -22,7 +22,6 @@ from kavka.model.errors import (
     FetchSessionIdNotFound,
     KafkaError,
     KafkaStorageError,
-    NetworkException,
     UnknownServerError,
 )
 from kavka.model.settings import (
@@ -230,7 +229,7 @@ class Fetcher:
                         log.exception("node %d could not be followed", self.leader)
                     self._hang_up()
                     if not self._closed and not self._interrupted:
-                        if failures == 0 and not isinstance(error, NetworkException):  # the line tells of those
+                        if failures == 0 and not isinstance(error, TOLD):
                             log.warning("node %d cannot be followed: %s", self.leader, error)
                         failures += 1
                         await self._pause(failures)

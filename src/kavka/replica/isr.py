@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from kavka.client.line import TOLD
 from kavka.model.clock import Clock
 from kavka.model.errors import KafkaError
 from kavka.replica.manager import SLICE_SECONDS, ReplicaManager
@@ -86,6 +87,8 @@ class IsrManager:
         again = dict(wanted)
         try:
             outcomes = await self._alter_isr([change for _, change in wanted.values()])
+        except TOLD:
+            pass  # tried again, as below
         except (KafkaError, OSError) as error:
             log.info("the controller could not be asked to change in-sync replicas: %s", error)
         except Exception:

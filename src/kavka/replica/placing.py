@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
+from kavka.client.line import TOLD
 from kavka.metadata.image.metadata import MetadataImage
 from kavka.model.errors import KafkaError
 from kavka.model.types import Uuid
@@ -55,6 +56,8 @@ class Placing:
         try:
             for first in range(0, len(misplaced), AT_A_TIME):
                 await self._assign(misplaced[first : first + AT_A_TIME])
+        except TOLD:
+            pass  # tried again at the next look
         except KafkaError as error:
             log.info("the controller could not be told where replicas lie: %s", error)
         except Exception:

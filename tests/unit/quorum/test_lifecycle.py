@@ -6,7 +6,13 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from kavka.metadata.image import EMPTY
-from kavka.model.errors import DuplicateBrokerRegistration, KafkaStorageError, RequestTimedOut, StaleBrokerEpoch
+from kavka.model.errors import (
+    DuplicateBrokerRegistration,
+    KafkaStorageError,
+    RequestTimedOut,
+    SaslAuthenticationFailed,
+    StaleBrokerEpoch,
+)
 from kavka.model.types import Endpoint, Uuid
 from kavka.protocol.schemas.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kavka.protocol.schemas.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
@@ -164,6 +170,37 @@ def test_a_broker_asks_for_service_when_it_is_ready_and_is_heard_at_once_by_a_ne
         running.cancel()
 
     go(work())
+
+
+def test_what_keeps_a_broker_from_being_heard_is_told_once(caplog):
+    async def work():
+        refused = SaslAuthenticationFailed("who is this?")
+        controller = Controller(*[refused] * 3, *[RequestTimedOut("nobody")] * 2, beat(), refused, beat())
+        running = asyncio.create_task(lifecycle(controller, Metadata()).run())
+        while len(controller.asked) < 8:
+            await asyncio.sleep(0.001)
+        running.cancel()
+
+    go(work())
+    assert [one.getMessage() for one in caplog.records if one.levelname == "WARNING"] == [
+        "heartbeats of broker 3 fail: who is this?",
+        "heartbeats of broker 3 fail: nobody",
+        "heartbeats of broker 3 fail: who is this?",
+    ]
+
+
+def test_a_controller_that_is_not_let_in_says_so_once(caplog, monkeypatch):
+    monkeypatch.setattr("kavka.quorum.membership.REGISTER_AGAIN_SECONDS", 0.001)
+
+    async def work():
+        controller = Controller(SaslAuthenticationFailed("who is this?"))
+        running = asyncio.create_task(ControllerMembership(Metadata(), controller, registration()).run())
+        while len(controller.asked) < 3:
+            await asyncio.sleep(0.001)
+        running.cancel()
+
+    go(work())
+    assert caplog.text.count("who is this?") == 1
 
 
 def test_a_broker_does_not_outlive_its_last_directory():

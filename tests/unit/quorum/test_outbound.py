@@ -70,7 +70,7 @@ def test_a_node_of_another_cluster_is_told_from_one_that_cannot_be_reached_and_e
     with caplog.at_level(logging.WARNING):
         assert send(Stranger(), 3) == [None] * 3
         assert [one.getMessage() for one in caplog.records] == [
-            "node 2 does not answer as one of this quorum: it belongs to another cluster"
+            "request to node 2 failed: it belongs to another cluster"
         ]
         caplog.clear()
         assert send(Stranger(down=True), 2) == [None] * 2
