@@ -30,6 +30,7 @@ from kavka.model.clock import Clock
 from kavka.model.settings import (
     BROKER_HEARTBEAT_INTERVAL_MS,
     BROKER_SESSION_TIMEOUT_MS,
+    CONTROLLED_SHUTDOWN_ENABLE,
     FETCH_MAX_BYTES,
     INITIAL_BROKER_REGISTRATION_TIMEOUT_MS,
     MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS,
@@ -171,6 +172,7 @@ class BrokerRole:
             node.quorum.channel(node.config.values[REQUEST_TIMEOUT_MS]),
             listener=node.config.inter_broker_listener,
             broker_epoch=lambda: self.epoch,
+            leaving=lambda: self._lifecycle.leaving,
         )
 
     def _dispatch(self) -> Dispatcher:
@@ -261,7 +263,7 @@ class BrokerRole:
 
     async def stop(self) -> None:
         """Hand over what this broker leads, answer what was asked, and end its services."""
-        if not self._alone and self.epoch >= 0:
+        if not self._alone and self.epoch >= 0 and self._node.config.values[CONTROLLED_SHUTDOWN_ENABLE]:
             await self._lifecycle.leave(LEAVE_SECONDS)
         self._coordinating.close()
         self._neighbours.close()

@@ -150,6 +150,11 @@ class BrokerLifecycle:
         await self._until(lambda image: image.cluster.is_active(self._metadata.node_id))
         return True
 
+    @property
+    def leaving(self) -> bool:
+        """Whether this broker is on its way out."""
+        return self._want_shut_down
+
     async def _until(self, holds: Callable[[MetadataImage], bool]) -> MetadataImage:
         """The first image of which something holds."""
         reached = asyncio.Event()
