@@ -12,7 +12,7 @@ from kavka.broker.config import NodeConfig
 from kavka.broker.controller_role import ControllerRole
 from kavka.broker.coordinating import Coordinating
 from kavka.broker.dispatch import Dispatcher, HotHandler
-from kavka.broker.forwarding import Forwarding
+from kavka.broker.forwarding import Forwarding, Handler
 from kavka.broker.handlers import HANDLERS
 from kavka.broker.handlers.fetch import Fetch
 from kavka.broker.handlers.produce import Produce
@@ -20,6 +20,7 @@ from kavka.broker.lifecycle import BrokerLifecycle, raise_error
 from kavka.broker.limits import connection_limits, socket_options
 from kavka.broker.metrics import LoopWatch, show_coordinators, show_replicas, show_traffic
 from kavka.broker.neighbours import Neighbours
+from kavka.broker.spreading import Spreading
 from kavka.broker.topic_creation import TopicCreation
 from kavka.client.dial import Dial
 from kavka.controller.producer_ids import ProducerIdBlock
@@ -194,8 +195,14 @@ class BrokerRole:
             TopicCreation(node.controller, channel),
             waiting,
         ]
+        spreading = Spreading(node.controller.node_id, lambda: node.controller.image, self._neighbours.ask)
+
+        def wrap(key: int, handler: Handler) -> Handler:
+            inner = forwarding.wrap(key, handler)
+            return inner if self._alone else spreading.wrap(key, inner)
+
         late = self._coordinating
-        return Dispatcher(HANDLERS, services, hot, node.tasks, node.clock, wrap=forwarding.wrap, late=late)
+        return Dispatcher(HANDLERS, services, hot, node.tasks, node.clock, wrap=wrap, late=late)
 
     async def _allocate(self) -> ProducerIdBlock:
         """Ask the controller for a block of producer ids."""

@@ -13,7 +13,7 @@ from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.image import MetadataImage
 from kavka.metadata.names import is_internal, is_valid_topic_name
 from kavka.model.errors import BY_CODE, KafkaError, UnknownServerError
-from kavka.model.settings import DEFAULT_REPLICATION_FACTOR, NUM_PARTITIONS, Values
+from kavka.model.settings import DEFAULT_REPLICATION_FACTOR, NUM_PARTITIONS, Setting, Values
 from kavka.quorum.controller_loop import ControllerLoop
 
 KNOWN_HERE_SECONDS: Final = 5.0
@@ -59,8 +59,8 @@ class TopicCreation:
         known = self.image.topics.by_name
         missing = [name for name in names if name not in known and is_valid_topic_name(name) and not is_internal(name)]
         if missing:
-            size = [values[one] if one in values else -1 for one in (NUM_PARTITIONS, DEFAULT_REPLICATION_FACTOR)]
-            await self.create([NewTopic(name, *size) for name in missing])
+            partitions, replication = chosen(values, NUM_PARTITIONS), chosen(values, DEFAULT_REPLICATION_FACTOR)
+            await self.create([NewTopic(name, partitions, replication) for name in missing])
 
     async def _ask(
         self, channel: ControllerChannel, topics: Sequence[NewTopic]
@@ -89,3 +89,8 @@ class TopicCreation:
 
     def _wake(self, image: MetadataImage, delta: MetadataDelta) -> None:
         self._changed.set()
+
+
+def chosen(values: Values, setting: Setting[int]) -> int:
+    """What was set; -1, which leaves it to the controller, if nothing was."""
+    return values[setting] if setting in values else -1  # noqa: SIM401  (there is no get)
