@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 REGISTER_AGAIN_SECONDS: Final = 0.25
 """Between two tries to register: the session of the last life may have to end first."""
+REGISTER_SELDOM_SECONDS: Final = 5.0
+"""What that grows to where something else is wrong, as another cluster id: it does not mend itself."""
 CATCHING_UP_SECONDS: Final = 0.01
 """Between two heartbeats of a broker that comes into service or leaves it."""
 LEAVING_SECONDS: Final = 0.05
@@ -120,19 +122,22 @@ class BrokerLifecycle:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._registration_timeout_ms / 1000
         said: KafkaError | None = None
+        pause = REGISTER_AGAIN_SECONDS
         while True:
             try:
                 left = max(1, int((deadline - loop.time()) * 1000))
                 answer: BrokerRegistrationResponse = await self._channel.call(self._request(), timeout_ms=left)
                 raise_error(answer.error_code)
             except KafkaError as error:
-                if loop.time() + REGISTER_AGAIN_SECONDS >= deadline:
+                if loop.time() + pause >= deadline:
                     raise RequestTimedOut(f"this broker could not be registered: {error}") from error
                 if said is None or said.code != error.code:
                     said = error
                     patience = " until its session ends" if isinstance(error, DuplicateBrokerRegistration) else ""
                     log.warning("this broker is not registered, trying again%s: %s", patience, error)
-                await asyncio.sleep(REGISTER_AGAIN_SECONDS)
+                await asyncio.sleep(pause)
+                if not isinstance(error, DuplicateBrokerRegistration):
+                    pause = min(2 * pause, REGISTER_SELDOM_SECONDS)
                 continue
             self.epoch = answer.broker_epoch
             log.info("broker %d is registered with epoch %d", self._metadata.node_id, self.epoch)

@@ -10,13 +10,14 @@ import logging
 from collections.abc import Callable
 
 from kavka.client.dial import Dial, TcpDial
-from kavka.model.errors import KafkaError, UnsupportedVersion
+from kavka.model.errors import InconsistentClusterId, KafkaError, UnsupportedVersion
 from kavka.quorum.downloading import Download
 from kavka.quorum.metadata_log import MetadataLog
 from kavka.quorum.peers import Peers
 from kavka.quorum.sending import Sender, refused_pre_vote
 from kavka.quorum.settings import Member, QuorumSettings
 from kavka.quorum.snapshots import Snapshot, SnapshotId
+from kavka.quorum.strangers import Refusals
 from kavka.raft.effects import FetchSnapshotFrom, Send
 from kavka.raft.messages import ReplyMessage, SnapshotReply, Vote
 
@@ -35,10 +36,13 @@ class Outbound:
         self._peers = Peers(dial or TcpDial(), name, settings.listener, timeout_ms)
         self._sender = Sender(member.cluster_id, settings.listener, settings.fetch_max_bytes, timeout_ms)
         self._silent: set[int] = set()
+        self._refusals = Refusals(member.cluster_id)
 
     async def send(self, effect: Send) -> ReplyMessage | None:
         """The answer to a request; None if there is none."""
-        to = effect.to
+        to, loop = effect.to, asyncio.get_running_loop()
+        if pause := self._refusals.pause(to, loop.time()):
+            await asyncio.sleep(pause)
         try:
             request, kind = self._sender.write(to, effect.request)
             response, version = await self._peers.call(effect.endpoints, request, kind)
@@ -51,9 +55,13 @@ class Outbound:
                 log.info("node %d does not answer: %s", to, error or type(error).__name__)
             return None
         self._silent.discard(to)
+        code = getattr(response, "error_code", 0)
+        if code == InconsistentClusterId.code:
+            self._refusals.refused(to, loop.time())
+            return None
+        self._refusals.accepted(to)
         reply = self._sender.read(response, version)
         if reply is None:
-            code = getattr(response, "error_code", 0)
             log.warning("node %d refuses %s with error %d", to, type(request).__name__, code)
         return reply
 
