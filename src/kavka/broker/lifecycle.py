@@ -129,13 +129,13 @@ class BrokerLifecycle:
                 answer: BrokerRegistrationResponse = await self._channel.call(self._request(), timeout_ms=left)
                 raise_error(answer.error_code)
             except KafkaError as error:
-                if loop.time() + pause >= deadline:
+                if loop.time() + REGISTER_AGAIN_SECONDS >= deadline:
                     raise RequestTimedOut(f"this broker could not be registered: {error}") from error
                 if said is None or said.code != error.code:
                     said = error
                     patience = " until its session ends" if isinstance(error, DuplicateBrokerRegistration) else ""
                     log.warning("this broker is not registered, trying again%s: %s", patience, error)
-                await asyncio.sleep(pause)
+                await asyncio.sleep(min(pause, deadline - REGISTER_AGAIN_SECONDS - loop.time()))
                 if not isinstance(error, DuplicateBrokerRegistration):
                     pause = min(2 * pause, REGISTER_SELDOM_SECONDS)
                 continue
