@@ -103,6 +103,19 @@ def test_a_group_has_room_for_so_many():
     assert shard.beat("m1").error_code == 0
 
 
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"group": ""}, "GroupId can't be empty."),
+        ({"assignor": "x"}, "ServerAssignor x is not supported. Supported assignors: uniform, range."),
+    ],
+)
+def test_a_refusal_has_the_words_that_clients_look_for(shard, how, words):
+    with pytest.raises(KafkaError) as refused:
+        shard.beat("m1", **how)
+    assert str(refused.value) == words
+
+
 # -- staying ------------------------------------------------------------------------------------------
 
 
