@@ -22,7 +22,7 @@ def so_far(cluster: Cluster) -> dict[int, int]:
 
 
 @pytest.mark.timeout(120)
-def test_no_node_warns_of_one_that_stops_in_order_and_none_has_to_wait_for_its_last_life() -> None:
+def test_no_follower_warns_of_one_that_stops_in_order_and_none_has_to_wait_for_its_last_life() -> None:
     with Cluster(nodes=3, timeout=60) as cluster:
         client = admin(cluster.bootstrap)
         create(client, "orders", 6)
@@ -31,17 +31,16 @@ def test_no_node_warns_of_one_that_stops_in_order_and_none_has_to_wait_for_its_l
             since = so_far(cluster)
             cluster.stop(node)
             assert LET_GO in said(cluster, since)
-            assert "WARNING" not in said(cluster, since)
+            assert not [line for line in said(cluster, since).splitlines() if "WARNING replica." in line]
             cluster.start(node)
             await_healthy(client, "orders", 3)
-        since = so_far(cluster)
         for node in cluster.nodes:
             cluster.kill(node)
             cluster.start(node)
             await_healthy(client, "orders", 3)
         cluster.kill()
         cluster.start()
-        assert REFUSED not in said(cluster, since)
+        assert REFUSED not in cluster.log
 
 
 @pytest.mark.timeout(120)
