@@ -534,7 +534,7 @@ def test_static_voters_make_a_quorum_without_dynamic_changes(tmp_path):
 # -- strangers and mistakes -------------------------------------------------------------------------------------------
 
 
-def test_a_node_of_another_cluster_is_refused_everywhere(tmp_path):
+def test_a_node_of_another_cluster_is_refused_everywhere(tmp_path, caplog):
     async def scenario():
         async with quorum(tmp_path, 1) as nodes:
             node = nodes[0]
@@ -556,6 +556,8 @@ def test_a_node_of_another_cluster_is_refused_everywhere(tmp_path):
             await stranger.kill()
             assert stranger.loop.image.offset == -1
             assert node.loop.status().observers == ()
+            said = [one.levelname for one in caplog.records if "INCONSISTENT_CLUSTER_ID" in one.getMessage()]
+            assert sorted(said) == ["ERROR", "WARNING"]  # who is refused, and who refuses
 
     asyncio.run(scenario())
 

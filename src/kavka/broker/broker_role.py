@@ -12,12 +12,13 @@ from kavka.broker.config import NodeConfig
 from kavka.broker.controller_role import ControllerRole
 from kavka.broker.coordinating import Coordinating
 from kavka.broker.dispatch import Dispatcher, HotHandler
-from kavka.broker.forwarding import Forwarding
+from kavka.broker.forwarding import Forwarding, Handler
 from kavka.broker.handlers import HANDLERS
 from kavka.broker.handlers.fetch import Fetch
 from kavka.broker.handlers.produce import Produce
 from kavka.broker.limits import connection_limits, socket_options
 from kavka.broker.metrics import LoopWatch, show_coordinators, show_replicas, show_traffic
+from kavka.broker.spreading import Spreading
 from kavka.client.connector import Connector
 from kavka.metadata.delta import between
 from kavka.metadata.image import MetadataImage
@@ -26,6 +27,7 @@ from kavka.model.clock import Clock
 from kavka.model.settings import (
     BROKER_HEARTBEAT_INTERVAL_MS,
     BROKER_SESSION_TIMEOUT_MS,
+    CONTROLLED_SHUTDOWN_ENABLE,
     FETCH_MAX_BYTES,
     INITIAL_BROKER_REGISTRATION_TIMEOUT_MS,
     MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS,
@@ -176,6 +178,7 @@ class BrokerRole:
             node.quorum.channel(node.config.values[REQUEST_TIMEOUT_MS]),
             listener=node.config.inter_broker_listener,
             broker_epoch=lambda: self.epoch,
+            leaving=lambda: self._lifecycle.leaving,
         )
 
     def _dispatch(self) -> Dispatcher:
@@ -197,8 +200,14 @@ class BrokerRole:
             TopicCreation(node.controller, channel),
             waiting,
         ]
+        spreading = Spreading(node.controller.node_id, lambda: node.controller.image, self._others.ask)
+
+        def wrap(key: int, handler: Handler) -> Handler:
+            inner = forwarding.wrap(key, handler)
+            return inner if self._alone else spreading.wrap(key, inner)
+
         late = self._coordinating
-        return Dispatcher(HANDLERS, services, hot, node.tasks, node.clock, wrap=forwarding.wrap, late=late)
+        return Dispatcher(HANDLERS, services, hot, node.tasks, node.clock, wrap=wrap, late=late)
 
     # -- coming up ------------------------------------------------------------------------------
 
@@ -256,7 +265,7 @@ class BrokerRole:
 
     async def stop(self) -> None:
         """Hand over what this broker leads, answer what was asked, and end its services."""
-        if not self._alone and self.epoch >= 0:
+        if not self._alone and self.epoch >= 0 and self._node.config.values[CONTROLLED_SHUTDOWN_ENABLE]:
             await self._lifecycle.leave(LEAVE_SECONDS)
         self._coordinating.close()
         self._others.close()

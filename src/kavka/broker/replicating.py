@@ -34,10 +34,13 @@ class Replicating:
         *,
         listener: str,
         broker_epoch: Callable[[], int],
+        leaving: Callable[[], bool],
     ) -> None:
         """`channel` is for requests about replicas only, which may have to wait for each other."""
         node_id = replicas.node_id
-        self._fetchers = Fetchers(replicas, syncer, connector, clock, listener=listener, broker_epoch=broker_epoch)
+        self._fetchers = Fetchers(
+            replicas, syncer, connector, clock, listener=listener, broker_epoch=broker_epoch, leaving=leaving
+        )
         self._isr = IsrManager(replicas, AlterPartitions(node_id, broker_epoch, channel), clock)
         self._placing = Placing(replicas, AssignReplicas(node_id, broker_epoch, channel))
 

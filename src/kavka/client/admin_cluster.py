@@ -13,7 +13,7 @@ from kavka.client.connection import Connection
 from kavka.client.offsets import unwrap
 from kavka.client.pool import Pool
 from kavka.client.view import Node, error_for, raise_for
-from kavka.model.errors import KafkaError
+from kavka.model.errors import KafkaError, UnsupportedVersion
 from kavka.model.types import TopicPartition, Uuid
 from kavka.protocol.schemas.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kavka.protocol.schemas.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -45,6 +45,8 @@ class ClusterDescription:
     cluster_id: str
     controller_id: int
     nodes: tuple[Node, ...]
+    fenced: frozenset[int] = frozenset()
+    """Which of the nodes are out of service, if they were asked for."""
 
 
 class ReplicaInfo(NamedTuple):
@@ -130,13 +132,21 @@ class ClusterAdmin:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def describe_cluster(self) -> ClusterDescription:
-        """The cluster's id, controller and brokers."""
-        request = DescribeClusterRequest(include_cluster_authorized_operations=False)
-        answer = await self._pool.request(request, DescribeClusterResponse)
+    async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
+        """The cluster's id, controller and brokers; from Kafka 4.0 on those out of service too, if asked for."""
+        request = DescribeClusterRequest(
+            include_cluster_authorized_operations=False, include_fenced_brokers=include_fenced
+        )
+        try:
+            answer = await self._pool.request(request, DescribeClusterResponse)
+        except UnsupportedVersion:
+            if not include_fenced:
+                raise
+            return await self.describe_cluster()
         raise_for(answer.error_code, answer.error_message)
         nodes = sorted(Node(row.broker_id, row.host, row.port, row.rack) for row in answer.brokers)
-        return ClusterDescription(answer.cluster_id, answer.controller_id, tuple(nodes))
+        fenced = frozenset(row.broker_id for row in answer.brokers if row.is_fenced)
+        return ClusterDescription(answer.cluster_id, answer.controller_id, tuple(nodes), fenced)
 
     async def describe_quorum(self) -> Quorum:
         """The voters and observers of the metadata log."""

@@ -28,6 +28,8 @@ class Contact:
     """Whether it is thought to run, so that another life of it must wait."""
     connection: int = -1
     """The latest of the connections it was heard on; -1 if none is known."""
+    in_doubt: bool = False
+    """Whether that connection has closed, or this controller has not heard from it at all."""
     metadata_offset: int = -1
     shutdown_offset: int = -1
 
@@ -43,7 +45,11 @@ class BrokerContacts:
         """Start afresh: brokers in service count as just heard; this node's own may be one of its last life."""
         self.contacts = {
             broker.id: Contact(
-                broker.epoch, now_ms, now_ms + self._session(broker.id == former_leader), alive=broker.id != own_id
+                broker.epoch,
+                now_ms,
+                now_ms + self._session(broker.id == former_leader),
+                alive=broker.id != own_id,
+                in_doubt=True,
             )
             for broker in cluster.brokers.values()
             if not broker.fenced
@@ -59,6 +65,14 @@ class BrokerContacts:
             return False
         return contact.alive and now_ms < contact.ends_ms
 
+    def in_doubt(self, broker_id: int, connection: int) -> bool:
+        """Whether a broker may be gone as far as who comes on a connection can know.
+
+        What comes on an earlier connection than the broker was heard on is from an earlier life.
+        """
+        contact = self.contacts.get(broker_id)
+        return contact is not None and contact.in_doubt and connection > contact.connection
+
     def hear(self, broker_id: int, epoch: int, metadata_offset: int, now_ms: int, connection: int = -1) -> Contact:
         """Note that a broker was heard."""
         contact = self.contacts.get(broker_id)
@@ -67,6 +81,7 @@ class BrokerContacts:
         contact.last_ms = max(contact.last_ms, now_ms)
         contact.ends_ms = contact.last_ms + self.session_ms
         contact.alive = True
+        contact.in_doubt = False
         contact.metadata_offset = metadata_offset
         # What lay unread on a connection that was given up may be read after what came on the next one.
         contact.connection = max(contact.connection, connection)
@@ -77,12 +92,14 @@ class BrokerContacts:
         contact = self.contacts.get(broker_id)
         if contact is not None and contact.epoch == epoch and connection in (-1, contact.connection):
             contact.ends_ms = min(contact.ends_ms, now_ms + RECONNECT_GRACE_MS)
+            contact.in_doubt = True
 
     def back(self, broker_id: int, epoch: int) -> None:
         """Note that a broker asks for something: it is there, though that counts for no longer than its heartbeat."""
         contact = self.contacts.get(broker_id)
         if contact is not None and contact.epoch == epoch:
             contact.ends_ms = contact.last_ms + self.session_ms
+            contact.in_doubt = False
 
     def forget(self, broker_id: int) -> None:
         """A broker is out of service: nothing is expected of it."""

@@ -114,4 +114,4 @@ class Reassignments:
 def _check_replication(now: PartitionImage, replicas: Sequence[int]) -> None:
     before = len({*now.replicas, *now.adding} - set(now.removing))
     if before != len(replicas):
-        raise InvalidReplicationFactor(f"the replication factor would change from {before} to {len(replicas)}")
+        raise InvalidReplicationFactor(f"The replication factor is changed from {before} to {len(replicas)}")

@@ -54,7 +54,7 @@ class Registrations:
             raise InconsistentClusterId(f"this is cluster {self._cluster_id}, not {request.cluster_id}")
         known = image.cluster.brokers.get(request.broker_id)
         fresh = known is None or known.incarnation_id != request.incarnation_id
-        if known is not None and fresh and self._contacts.in_session(known, now_ms):
+        if known is not None and fresh and self._lives(known, request, now_ms):
             raise DuplicateBrokerRegistration(
                 f"another broker {known.id} is in service; if it was just restarted, its session ends soon"
             )
@@ -71,6 +71,17 @@ class Registrations:
             self._contacts.hear(request.broker_id, epoch, -1, now_ms, request.connection)
         # The registration comes last: cut off before it, the broker registers again and the rest is done again.
         return Transition(epoch, Divisible(records))
+
+    def _lives(self, known: BrokerRegistration, request: BrokerRequest, now_ms: int) -> bool:
+        """Whether another life of a broker is thought to run.
+
+        A log directory is locked by the process that uses it: who has the same one and comes when nothing speaks for
+        the other any more is what that has become.
+        """
+        if not self._contacts.in_session(known, now_ms):
+            return False
+        same_disk = not set(known.directories).isdisjoint(request.directories)
+        return not (same_disk and self._contacts.in_doubt(known.id, request.connection))
 
     def _stopped(self, image: MetadataImage, broker_id: int, clean: bool) -> list[Any]:
         """What the end of a broker's last life means for partitions; after a crash it may have lost records."""

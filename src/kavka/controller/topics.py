@@ -187,7 +187,7 @@ class Topics:
     def _more_partitions(self, image: MetadataImage, wanted: NewPartitions) -> list[PartitionRecord]:
         topic = image.topics.by_name.get(wanted.name)
         if topic is None:
-            raise UnknownTopicOrPartition(f"there is no topic {wanted.name}")
+            raise UnknownTopicOrPartition  # Kafka has no words for it
         have = len(topic.partitions)
         if wanted.count <= have:
             raise InvalidPartitions(f"topic {wanted.name} has {have} partitions; {wanted.count} would not be more")

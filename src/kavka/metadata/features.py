@@ -120,10 +120,6 @@ def records_changed_between(low: int, high: int) -> bool:
 ALWAYS_ADVERTISED: Final = frozenset({METADATA_VERSION, KRAFT_VERSION})
 
 
-def advertised(finalized: Mapping[str, int], implemented: Collection[str]) -> dict[str, int]:
-    """The finalized features that this node may tell clients of: those whose behaviour it really has."""
-    return {
-        name: level
-        for name, level in finalized.items()
-        if level > 0 and (name in ALWAYS_ADVERTISED or name in implemented)
-    }
+def advertised(names: Collection[str], implemented: Collection[str]) -> list[str]:
+    """The features that this node may tell clients of: those whose behaviour it really has."""
+    return [name for name in names if name in ALWAYS_ADVERTISED or name in implemented]

@@ -27,6 +27,7 @@ from kavka.quorum.settings import SnapshotRules
 from kavka.quorum.snapshots import SnapshotId
 from kavka.quorum.snapshotting import Snapshotter
 from kavka.quorum.status import QuorumStatus
+from kavka.quorum.strangers import Strangers
 from kavka.quorum.turn import Turn as Turn
 from kavka.storage.loader import LoadReport
 
@@ -75,6 +76,7 @@ class ControllerLoop:
         snapshots: SnapshotRules | None = None,
     ) -> None:
         self.quorum = quorum
+        self.strangers = Strangers(quorum.member.cluster_id)
         self._machine = machine
         self._clock = clock
         self._bootstrap = bootstrap

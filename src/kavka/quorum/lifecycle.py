@@ -23,6 +23,8 @@ if TYPE_CHECKING:  # schemas are imported when they are used: no request is sent
 
 log = logging.getLogger(__name__)
 
+REGISTER_SELDOM_SECONDS: Final = 5.0
+"""What the time between two tries to register grows to where something is wrong that does not mend itself."""
 CATCHING_UP_SECONDS: Final = 0.01
 """Between two heartbeats of a broker that comes into service or leaves it."""
 LEAVING_SECONDS: Final = 0.05
@@ -92,6 +94,7 @@ class BrokerLifecycle:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._registration_timeout_ms / 1000
         said: KafkaError | None = None
+        pause = REGISTER_AGAIN_SECONDS
         while True:
             try:
                 left = max(1, int((deadline - loop.time()) * 1000))
@@ -104,7 +107,9 @@ class BrokerLifecycle:
                     said = error
                     patience = " until its session ends" if isinstance(error, DuplicateBrokerRegistration) else ""
                     log.warning("this broker is not registered, trying again%s: %s", patience, error)
-                await asyncio.sleep(REGISTER_AGAIN_SECONDS)
+                await asyncio.sleep(min(pause, deadline - REGISTER_AGAIN_SECONDS - loop.time()))
+                if not isinstance(error, DuplicateBrokerRegistration):
+                    pause = min(2 * pause, REGISTER_SELDOM_SECONDS)
                 continue
             self.epoch = answer.broker_epoch
             log.info("broker %d is registered with epoch %d", self._metadata.node_id, self.epoch)
@@ -121,6 +126,11 @@ class BrokerLifecycle:
         await self._in_service.wait()
         await self._until(lambda image: image.cluster.is_active(self._metadata.node_id))
         return True
+
+    @property
+    def leaving(self) -> bool:
+        """Whether this broker is on its way out."""
+        return self._want_shut_down
 
     async def _until(self, holds: Callable[[MetadataImage], bool]) -> MetadataImage:
         """The first image of which something holds."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
 
 from kavka.client.connector import Connector
 from kavka.client.line import TOLD
@@ -19,6 +18,7 @@ from kavka.quorum.peers import Peers
 from kavka.quorum.sending import Sender, refused_pre_vote
 from kavka.quorum.settings import Member, QuorumSettings
 from kavka.quorum.snapshots import Snapshot, SnapshotId
+from kavka.quorum.strangers import Refusals
 from kavka.raft.effects import FetchSnapshotFrom, Send
 from kavka.raft.messages import ReplyMessage, SnapshotReply, Vote
 
@@ -39,14 +39,16 @@ class Outbound:
         self._peers = Peers(connector, name, settings.listener, timeout_ms)
         self._sender = Sender(member.cluster_id, settings.listener, settings.fetch_max_bytes, timeout_ms)
         self._said: dict[int, type[KafkaError]] = {}
+        self._refusals = Refusals(member.cluster_id)
 
     async def send(self, effect: Send) -> ReplyMessage | None:
         """The answer to a request; None if there is none."""
-        to = effect.to
+        to, loop = effect.to, asyncio.get_running_loop()
+        if pause := self._refusals.pause(to, loop.time()):
+            await asyncio.sleep(pause)
         try:
             request, kind = self._sender.write(to, effect.request)
             response, version = await self._peers.call(effect.endpoints, request, kind)
-            require_own_cluster(response)
         except UnsupportedVersion as error:
             log.info("%s", error)
             return refused_pre_vote() if isinstance(effect.request, Vote) and effect.request.pre_vote else None
@@ -58,9 +60,13 @@ class Outbound:
                 log.warning("request to node %d failed: %s", to, error)
             return None
         self._said.pop(to, None)
+        code = getattr(response, "error_code", 0)
+        if code == InconsistentClusterId.code:
+            self._refusals.refused(to, loop.time())
+            return None
+        self._refusals.accepted(to)
         reply = self._sender.read(response, version)
         if reply is None:
-            code = getattr(response, "error_code", 0)
             log.warning("node %d refuses %s with error %d", to, type(request).__name__, code)
         return reply
 
@@ -85,9 +91,3 @@ class Outbound:
     def close(self) -> None:
         """Hang up everywhere."""
         self._peers.close()
-
-
-def require_own_cluster(response: Any) -> None:
-    """Raise InconsistentClusterId where the node that answered belongs to another cluster."""
-    if response.error_code == InconsistentClusterId.code:
-        raise InconsistentClusterId("it belongs to another cluster")

@@ -12,6 +12,7 @@ from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.image import MetadataImage
 from kavka.metadata.names import is_internal, is_valid_topic_name
 from kavka.model.errors import KafkaError, error_for
+from kavka.model.settings import DEFAULT_REPLICATION_FACTOR, NUM_PARTITIONS, Setting, Values
 from kavka.quorum.channel import ControllerChannel
 from kavka.quorum.controller_loop import ControllerLoop
 
@@ -49,15 +50,17 @@ class TopicCreation:
             pass  # whoever asked asks again
         return outcomes
 
-    async def create_missing(self, names: Iterable[str]) -> None:
+    async def create_missing(self, names: Iterable[str], values: Values) -> None:
         """Create the topics that are not there; those that cannot be created stay unknown, as in Kafka.
 
+        They are as large as the settings of this broker say, or those of the controller where it has none.
         The coordinators' own topics are not for clients to create: they need other partitions and settings.
         """
         known = self.image.topics.by_name
         missing = [name for name in names if name not in known and is_valid_topic_name(name) and not is_internal(name)]
         if missing:
-            await self.create([NewTopic(name) for name in missing])
+            partitions, replication = chosen(values, NUM_PARTITIONS), chosen(values, DEFAULT_REPLICATION_FACTOR)
+            await self.create([NewTopic(name, partitions, replication) for name in missing])
 
     async def _ask(
         self, channel: ControllerChannel, topics: Sequence[NewTopic]
@@ -86,3 +89,8 @@ class TopicCreation:
 
     def _wake(self, image: MetadataImage, delta: MetadataDelta) -> None:
         self._changed.set()
+
+
+def chosen(values: Values, setting: Setting[int]) -> int:
+    """What was set; -1, which leaves it to the controller, if nothing was."""
+    return values[setting] if setting in values else -1  # noqa: SIM401  (there is no get)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from kavka.metadata.names import CLUSTER_METADATA
-from kavka.model.errors import InconsistentClusterId, InvalidRequest
+from kavka.model.errors import InvalidRequest
 from kavka.model.types import Endpoint, FileSlice, Uuid
 from kavka.protocol.schemas import add_raft_voter as add
 from kavka.protocol.schemas import begin_quorum_epoch as begin
@@ -40,13 +40,6 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _NO_RECORDS: Final = b""
-
-
-def check_cluster(claimed: str | None, cluster_id: str, host: str) -> None:
-    """Raise InconsistentClusterId, and say so in the log, for a request from a node of another cluster."""
-    if claimed is not None and claimed != cluster_id:
-        log.warning("a node of cluster %s at %s talks to this one, which is of cluster %s", claimed, host, cluster_id)
-        raise InconsistentClusterId(f"this node is of cluster {cluster_id}, not of {claimed}")
 
 
 class _Topic(Protocol):

@@ -67,6 +67,8 @@ THROTTLED_MS: Final = 100
 URGENT_SECONDS: Final = 0.02
 INTERRUPT_SECONDS: Final = 0.2
 """A long poll is given up for what cannot wait for its end at most this often."""
+LEVELS: Final = {Reaction.SOON: logging.DEBUG, Reaction.WAIT: logging.INFO}
+"""How loud the answers are told of that come whenever a leader hands over; others are warnings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,8 @@ class Surroundings:
     listener: str
     broker_epoch: Callable[[], int]
     throttle: Throttle
+    leaving: Callable[[], bool] = lambda: False
+    """Whether this node is stopping, as others may be too."""
 
 
 class Copy:
@@ -229,13 +233,22 @@ class Fetcher:
                         log.exception("node %d could not be followed", self.leader)
                     self._hang_up()
                     if not self._closed and not self._interrupted:
-                        if failures == 0 and not isinstance(error, TOLD):
-                            log.warning("node %d cannot be followed: %s", self.leader, error)
                         failures += 1
+                        self._tell_failed(failures, error)
                         await self._pause(failures)
                     self._interrupted = False
         finally:
             self._hang_up()
+
+    def _tell_failed(self, failures: int, error: Exception) -> None:
+        """A connection that ends is news; a leader that does not come back either is a warning, once."""
+        if isinstance(error, TOLD):
+            return  # the line has said it
+        if failures == 1:
+            log.info("node %d is asked again: %s", self.leader, error)
+        elif failures == 2:
+            level = logging.INFO if self._around.leaving() else logging.WARNING
+            log.log(level, "node %d cannot be followed: %s", self.leader, error)
 
     async def _pause(self, failures: int) -> None:
         most_ms = self._around.replicas.values[REPLICA_FETCH_BACKOFF_MS]
@@ -422,7 +435,7 @@ class Fetcher:
         why = reaction(error_code)
         name = BY_CODE.get(error_code, UnknownServerError).__name__
         log.log(
-            logging.DEBUG if why is Reaction.SOON else logging.WARNING,
+            LEVELS.get(why, logging.WARNING),
             "%s: node %d answers %s: %s",
             copy.partition.topic_partition,
             self.leader,

@@ -31,10 +31,11 @@ class Fetchers:
         *,
         listener: str,
         broker_epoch: Callable[[], int],
+        leaving: Callable[[], bool] = lambda: False,
     ) -> None:
         """`listener` names the inter-broker listener; `broker_epoch` is -1 until this start is registered."""
         limit = throttle(replicas.values, FOLLOWER_REPLICATION_THROTTLED_RATE)
-        self._around = Surroundings(replicas, syncer, connector, clock, listener, broker_epoch, limit)
+        self._around = Surroundings(replicas, syncer, connector, clock, listener, broker_epoch, limit, leaving)
         self._replicas = replicas
         self._by_leader: dict[int, Fetcher] = {}
         self._leader_of: dict[Key, int] = {}

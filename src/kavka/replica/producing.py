@@ -170,7 +170,7 @@ class Producing:
     def _unreplicated(self, topic: Topic, row: ProducedPartition, error: KafkaError) -> ProducedPartition:
         """The row of records that are in the leader's log, but perhaps nowhere else."""
         leader = self._replicas.leader_of(topic, row[0]) if isinstance(error, NotLeaderOrFollower) else None
-        return (row[0], error.code, row[2], row[3], row[4], (), error.message or None, leader)
+        return (row[0], error.code, row[2], row[3], row[4], (), None, leader)
 
 
 def has_transactional(sent: Sent) -> bool:

@@ -44,6 +44,7 @@ class FetchAttempt:
         "_answer",
         "_epoch",
         "_first",
+        "_held_back",
         "_incremental",
         "_limits",
         "_replicas",
@@ -62,13 +63,14 @@ class FetchAttempt:
         self._answer: Answer | None = None
         self._abandoned: Callable[[], bool] | None = None
         self._first = True
+        self._held_back = 0
         self.failed = False
 
     def look(self) -> bool:
         """Read what there is; whether that is enough to answer with."""
         scope = self._scope
         left = self._limits.max_bytes
-        total = 0
+        total = self._held_back = 0
         self.failed = False
         for entry in list(scope.dirty):  # what had nothing at an earlier look, and no news since, keeps its row
             try:
@@ -84,7 +86,7 @@ class FetchAttempt:
             left -= size
             self._rows[entry] = row
         self._first = False
-        return total >= self._limits.min_bytes or self.failed
+        return total + self._held_back >= self._limits.min_bytes or self.failed
 
     def _read(self, entry: FetchEntry, left: int, min_one: bool) -> tuple[FetchedPartition, int]:
         limits = self._limits
@@ -103,10 +105,14 @@ class FetchAttempt:
             self.failed = True  # answered at once, as errors are
             more = (diverging, None, None)
             return (entry.index, 0, high_watermark, stable, log_start, aborted, NO_REPLICA, b"", *more), 0
-        if not size and not partition.has_more(entry, committed):
-            # Nothing to read at this offset: the entry comes back when the partition has news.
-            del self._scope.dirty[entry]
-            entry.watch(partition)
+        if not size:
+            if partition.has_more(entry, committed):
+                # Its first batch has no room beside what others gave. It counts as Kafka counts it, cut.
+                self._held_back += 0 if min_one else max_bytes
+            else:
+                # Nothing to read at this offset: the entry comes back when the partition has news.
+                del self._scope.dirty[entry]
+                entry.watch(partition)
         return (entry.index, 0, high_watermark, stable, log_start, aborted, NO_REPLICA, records or b""), size
 
     def _elsewhere(self, partition: Partition, entry: FetchEntry) -> FetchedPartition | None:

@@ -9,14 +9,26 @@ from kavka.kernels.layout import ProducedPartition
 from kavka.model.errors import (
     CorruptMessage,
     InvalidTopicException,
+    InvalidTxnState,
     KafkaError,
     KafkaStorageError,
     MessageTooLarge,
+    NotEnoughReplicas,
     NotLeaderOrFollower,
     RecordListTooLarge,
     UnsupportedCompressionType,
 )
+from kavka.records.validate import RecordsRejected, TimestampsRejected
 from kavka.replica.partition import Partition
+
+
+class NotAdded(InvalidTxnState, code=InvalidTxnState.code):
+    """The partition is not part of the transaction."""
+
+
+class NotVerified(NotEnoughReplicas, code=NotEnoughReplicas.code, retriable=True):
+    """Whether the partition is part of the transaction cannot be told now."""
+
 
 WITHOUT_LOG_START: Final = (
     CorruptMessage,
@@ -28,6 +40,8 @@ WITHOUT_LOG_START: Final = (
     UnsupportedCompressionType,
 )
 """With these Kafka does not say where the log starts; with the others a producer may need it (KIP-360)."""
+EXPLAINED: Final = (RecordsRejected, TimestampsRejected, NotAdded, NotVerified)
+"""What is told in words, as in Kafka; of the rest the code says all."""
 
 
 def refused_row(
@@ -38,4 +52,5 @@ def refused_row(
         leader = None
     start = -1 if partition is None or isinstance(error, WITHOUT_LOG_START) else partition.log.log_start_offset
     bad_records: Sequence[tuple[int, str | None]] = getattr(error, "record_errors", ())
-    return (index, error.code, -1, -1, start, bad_records, error.message or None, leader)
+    words = str(error) if isinstance(error, EXPLAINED) else None
+    return (index, error.code, -1, -1, start, bad_records, words, leader)

@@ -24,7 +24,6 @@ from kavka.model.errors import (
     KafkaError,
     NetworkException,
     NotCoordinator,
-    NotEnoughReplicas,
     ProducerFenced,
     RequestTimedOut,
     TransactionAbortable,
@@ -35,6 +34,7 @@ from kavka.model.settings.values import Values
 from kavka.model.types import TopicPartition, Uuid
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.partition import Partition
+from kavka.replica.refused import NotAdded, NotVerified
 from kavka.runtime.markers import Ask
 from kavka.runtime.transactions import Transactions
 from kavka.runtime.versions import Knows, knows_offsets
@@ -270,8 +270,8 @@ def for_client(error: KafkaError, knows: Knows) -> KafkaError:
     """A coordinator's refusal in words that the producer's version knows."""
     if isinstance(error, ProducerFenced):
         return InvalidProducerEpoch(error.message)
-    if isinstance(error, TransactionAbortable) and not knows.abortable:
-        return InvalidTxnState("the partition is not part of the transaction")
+    if isinstance(error, InvalidTxnState) or (isinstance(error, TransactionAbortable) and not knows.abortable):
+        return NotAdded()
     return error
 
 
@@ -284,5 +284,5 @@ def for_producer(error: KafkaError, knows: Knows) -> KafkaError:
         NotCoordinator,
     )
     if isinstance(error, passes) or (isinstance(error, ConcurrentTransactions) and not knows.adds):
-        return NotEnoughReplicas(f"the transaction cannot be verified now: {error}")
+        return NotVerified(f"the transaction cannot be verified now: {error}")
     return error

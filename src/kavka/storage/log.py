@@ -376,7 +376,8 @@ class Log(LogFiles):
     def read(self, offset: int, max_bytes: int, up_to_offset: int, min_one: bool = True) -> FileSlice | None:
         """Bytes from the batch that has an offset on, ending before `up_to_offset`; None if there are none.
 
-        At most `max_bytes`, cut anywhere, but with `min_one` never less than the first batch.
+        At most `max_bytes`, cut anywhere but in the first batch: if that is larger, it is all there is with
+        `min_one`, and nothing without.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRange(

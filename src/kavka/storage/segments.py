@@ -153,9 +153,11 @@ class LogFiles:
         limit = self._limit_in(segment, up_to_offset)
         length = limit - position
         if length > max_bytes:
-            if min_one and first_size < 0:
+            if first_size < 0:
                 first_size = segment.batch_size_at(position)
-            length = min(length, max(max_bytes, first_size)) if min_one else max_bytes
+            if first_size > max_bytes and not min_one:
+                return None  # no client can make anything of a batch that begins and does not end
+            length = min(length, max(max_bytes, first_size))
         if length <= 0:
             return None
         if position + length == limit:

@@ -97,6 +97,16 @@ def test_the_consumer_in_small_fetches(tools: Tools, ten_records: str, isolation
     assert lines[1:] == [record(number) for number in range(10)]
 
 
+@pytest.mark.parametrize("fetch", ["1", "100", "150", "250"])
+@pytest.mark.parametrize("limit", ["fetch_max_bytes", "max_partition_fetch_bytes"])
+def test_the_consumer_of_many_partitions_in_small_fetches(tools: Tools, topic: str, limit: str, fetch: str) -> None:
+    tools.topics("--create", "--topic", topic, "--partitions", "10").must_succeed()
+    for partition in range(10):
+        produce(tools, topic, partition, 1).must_succeed()
+    lines = consume(tools, topic, "assign", "beginning", 10, **{limit: fetch})
+    assert sorted(lines[10:]) == [record(0, partition=partition) for partition in range(10)]
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_member_of_a_group_reads_and_commits(tools: Tools, ten_records: str, protocol: str) -> None:
     group = {"group_id": ten_records, "group_protocol": protocol}

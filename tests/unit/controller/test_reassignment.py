@@ -160,7 +160,9 @@ def test_what_is_not_there_is_not_moved(five):
 
 
 def test_the_number_of_replicas_changes_only_if_it_may(five):
-    assert type(move(five, 1, 2, allow_replication_change=False)) is InvalidReplicationFactor
+    refused = move(five, 1, 2, allow_replication_change=False)
+    assert type(refused) is InvalidReplicationFactor
+    assert str(refused) == "The replication factor is changed from 3 to 2"  # what the tools of Kafka show
     assert type(move(five, 1, 2, 3, 4, allow_replication_change=False)) is InvalidReplicationFactor
     assert move(five, 1, 2, 4, allow_replication_change=False) is None
     # under way, what counts is where it leads to

@@ -109,6 +109,38 @@ def test_a_broker_whose_connection_closed_may_come_back_after_the_grace(three):
     assert three.broker(1) > epoch
 
 
+def test_a_broker_with_the_same_disks_whose_connection_closed_may_come_back_at_once(three):
+    epoch = three.epoch(1)
+    disks = three.image.cluster.brokers[1].directories
+    three.beat(1, connection=7)
+    with pytest.raises(DuplicateBrokerRegistration):
+        three.broker(1, directories=disks, connection=8)
+    three.broker_disconnected(1, epoch, three.now_ms, 7)
+    with pytest.raises(DuplicateBrokerRegistration):  # what was on its way when the process ended
+        three.broker(1, directories=disks, connection=6)
+    with pytest.raises(DuplicateBrokerRegistration):  # another machine with the same id
+        three.broker(1, directories=(Uuid(b"other".ljust(16)),), connection=8)
+    assert three.broker(1, directories=disks, connection=8) > epoch
+
+
+def test_a_broker_that_asks_for_something_after_its_connection_closed_is_there(three):
+    disks = three.image.cluster.brokers[1].directories
+    three.beat(1, connection=7)
+    three.broker_disconnected(1, three.epoch(1), three.now_ms, 7)
+    three.allocate_producer_ids(1, three.epoch(1))
+    with pytest.raises(DuplicateBrokerRegistration):
+        three.broker(1, directories=disks, connection=8)
+
+
+def test_a_broker_that_a_new_controller_has_not_heard_may_come_back_at_once(three):
+    disks = {id_: three.image.cluster.brokers[id_].directories for id_ in (1, 2)}
+    three.machine.activate((), three.now_ms)
+    three.beat(2, connection=3)
+    assert three.broker(1, directories=disks[1], connection=4)
+    with pytest.raises(DuplicateBrokerRegistration):
+        three.broker(2, directories=disks[2], connection=5)
+
+
 def test_a_late_registration_of_the_last_life_does_not_take_the_place_of_this_one(three):
     three.now_ms += 9_000
     epoch = three.broker(1, unfence=False)

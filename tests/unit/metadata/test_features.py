@@ -46,7 +46,7 @@ def test_going_back_loses_records_only_where_a_level_changed_them():
 
 
 def test_clients_are_told_only_of_features_that_the_node_has():
-    finalized = {**default_levels(), "kraft.version": 1}
-    assert advertised(finalized, ()) == {"metadata.version": 30, "kraft.version": 1}
-    assert advertised(finalized, {"group.version"}) == {"metadata.version": 30, "kraft.version": 1, "group.version": 1}
-    assert advertised({"group.version": 0}, {"group.version"}) == {}
+    names = {**default_levels(), "kraft.version": 1}
+    assert advertised(names, ()) == ["metadata.version", "kraft.version"]
+    assert advertised(names, {"group.version"}) == ["metadata.version", "group.version", "kraft.version"]
+    assert advertised({}, {"group.version"}) == []

@@ -8,6 +8,7 @@ import pytest
 from kavka.controller.topics import CreatedTopic, NewTopic
 from kavka.metadata.image import EMPTY
 from kavka.model.errors import RequestTimedOut, TopicAlreadyExists
+from kavka.model.settings import broker_values
 from kavka.model.types import Uuid
 from kavka.protocol.schemas.create_topics import CreatableTopicResult, CreateTopicsResponse
 from kavka.quorum.topic_creation import TopicCreation
@@ -95,9 +96,31 @@ def test_only_what_is_missing_and_may_be_created_is_asked_for():
         loop, channel = Loop(), Channel()
         loop.learn("known")
         creation = TopicCreation(loop, channel)
-        await creation.create_missing(["known", "bad name", "__consumer_offsets"])
+        await creation.create_missing(["known", "bad name", "__consumer_offsets"], broker_values({}))
         assert not channel.asked
         loop.learn("known", "new")
+
+    asyncio.run(asyncio.wait_for(work(), 30))
+
+
+@pytest.mark.parametrize(
+    ("texts", "asked_for"),
+    [
+        ({}, (-1, -1)),
+        ({"num.partitions": "4"}, (4, -1)),
+        ({"num.partitions": "1", "default.replication.factor": "2"}, (1, 2)),
+    ],
+)
+def test_a_missing_topic_is_as_large_as_the_broker_that_was_asked_says_if_it_says_so(texts, asked_for):
+    async def work():
+        loop, channel = Loop(), Channel()
+        creating = asyncio.create_task(TopicCreation(loop, channel).create_missing(["new"], broker_values(texts)))
+        while not channel.asked:
+            await asyncio.sleep(0)
+        loop.learn("new")
+        await creating
+        (topic,) = channel.asked[0].topics
+        assert (topic.num_partitions, topic.replication_factor) == asked_for
 
     asyncio.run(asyncio.wait_for(work(), 30))
 

@@ -153,15 +153,6 @@ def test_a_fetch_of_another_topic_is_refused():
     assert wire.read_fetch(request, 12).offset == 17
 
 
-def test_a_foreign_cluster_is_named_in_the_log(caplog):
-    wire.check_cluster(None, "cluster", "1.2.3.4")
-    wire.check_cluster("cluster", "cluster", "1.2.3.4")
-    with pytest.raises(InconsistentClusterId):
-        wire.check_cluster("other", "cluster", "1.2.3.4")
-    assert "other" in caplog.text
-    assert "1.2.3.4" in caplog.text
-
-
 def test_the_versions_that_a_node_knows_are_found_among_its_features():
     request, kind = SENDER.write(2, AskVersions())
     assert kind is ApiVersionsResponse

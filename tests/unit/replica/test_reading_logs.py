@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from followed import Replicated
 
 from kavka.model.errors import FencedLeaderEpoch, OffsetOutOfRange, UnknownLeaderEpoch, UnknownTopicId
 from kavka.records.builder import BatchBuilder
@@ -12,6 +13,7 @@ from kavka.records.control import txn_marker_batch
 from kavka.replica.fetching import FetchEntry, FetchSessions
 from kavka.replica.reading import FetchAttempt, FetchLimits
 from kavka.replica.waiting import Waiting
+from kavka.replication.isr import BrokerEpoch
 
 BATCH = 100
 LONG_MS = 60_000
@@ -141,10 +143,59 @@ def test_the_limits_of_request_and_partition_cut_after_the_first_batch(held):
 
     async def test():
         consumer = Consumer(held)
-        found = await consumer.fetch(entry(0, max_bytes=BATCH + 30), entry(1), max_bytes=2 * BATCH)
-        assert rows(found) == [(0, 0, BATCH + 30), (1, 0, BATCH - 30)]
+        found = await consumer.fetch(entry(0, max_bytes=BATCH + 30), entry(1), max_bytes=3 * BATCH - 30)
+        assert rows(found) == [(0, 0, BATCH + 30), (1, 0, 2 * BATCH - 60)]
 
     run(test)
+
+
+def test_a_batch_that_has_no_room_beside_the_first_is_left_out_whole(held):
+    held.topic("orders", 4)
+    for index in (0, 1, 2, 3):
+        write(held, index)
+
+    async def test():
+        entries = entry(0), entry(1), entry(2, max_bytes=BATCH - 1), entry(3)
+        consumer = Consumer(held)
+        answer = consumer.fetch(*entries, max_bytes=3 * BATCH - 1)
+        assert rows(await answer) == [(0, 0, BATCH), (1, 0, BATCH), (2, 0, 0), (3, 0, 0)]
+        done = entry(0, 1), entry(1, 1)
+        assert rows(await consumer.fetch(*done, max_bytes=BATCH)) == [(2, 0, BATCH)]  # the first, however small its own
+        assert rows(await consumer.fetch(entry(2, 1), max_bytes=BATCH)) == [(3, 0, BATCH)]
+
+    run(test)
+
+
+def test_what_has_no_room_counts_for_the_bytes_that_a_fetch_waits_for(held):
+    held.topic("orders", 2)
+    for index in (0, 1):
+        write(held, index)
+
+    async def test():
+        consumer = Consumer(held)
+        answer = consumer.fetch(entry(0), entry(1), min_bytes=2 * BATCH - 1, max_bytes=2 * BATCH - 1)
+        assert answer.done()
+        assert rows(await answer) == [(0, 0, BATCH), (1, 0, 0)]
+        small = Consumer(held).fetch(entry(0), entry(1, max_bytes=BATCH - 1), min_bytes=2 * BATCH)
+        await turn()
+        assert not small.done()  # Kafka waits for them, too: more than this cannot be read at once
+
+    run(test)
+
+
+def test_a_follower_is_given_whole_first_batches_too(held):
+    replicated = Replicated(held)
+    replicated.topic("payments", (1, 2, 3))
+    topics = ("orders", "payments")
+    for topic in topics:
+        held.produce(held.replicas.find(topic, 0))
+    size = replicated.partition.log.size_bytes
+    entries = [entry(topic=topic, epoch=0) for topic in topics]
+    scope, _ = FetchSessions(1, 120_000, iter([1]).__next__).begin(0, 0, entries, (), False, 0)
+    limits = FetchLimits(1, 2 * size - 1, committed=False, follower=BrokerEpoch(2, replicated.epochs[2]))
+    attempt = FetchAttempt(held.replicas, scope, limits, incremental=False)
+    assert attempt.look()
+    assert rows(attempt.result()) == [(0, 0, size), (0, 0, 0)]
 
 
 @pytest.mark.parametrize("by_id", [False, True])

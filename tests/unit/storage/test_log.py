@@ -262,8 +262,19 @@ class TestReading:
             kit.append()
         assert kit.log.read(0, size + 10, 3).length == size + 10
         assert kit.log.read(0, 10, 3).length == size
-        assert kit.log.read(0, 10, 3, min_one=False).length == 10
+        assert kit.log.read(0, size + 10, 3, min_one=False).length == size + 10
+        assert kit.log.read(0, size, 3, min_one=False).length == size
+
+    def test_without_the_promise_of_one_batch_a_cut_one_is_nothing(self, kit):
+        kit.create()
+        size = len(kit.batch())
+        for _ in range(3):
+            kit.append()
+        assert kit.log.read(0, size - 1, 3, min_one=False) is None
         assert kit.log.read(0, 0, 3, min_one=False) is None
+        assert kit.log.read(0, 1 << 20, 2).length == 2 * size
+        assert kit.log.read(2, size - 1, 3, min_one=False) is None  # where the last read ended, too
+        assert kit.log.read(2, size - 1, 3).length == size
 
     def test_a_tail_reader_goes_on_where_it_stopped(self, kit):
         size = len(kit.batch())

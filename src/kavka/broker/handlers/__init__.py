@@ -76,8 +76,10 @@ HOT: tuple[str, ...] = ("fetch", "produce")
 AT_CONTROLLERS: Mapping[str, str] = {"fetch": "raft_fetch"}
 """The modules of APIs that mean something else on a controller listener than on a broker's."""
 
-IMPLEMENTED_FEATURES: frozenset[str] = frozenset({"group.version", "transaction.version"})
-"""The cluster features, beside metadata.version and kraft.version, whose behaviour the handlers have."""
+IMPLEMENTED_FEATURES: frozenset[str] = frozenset(
+    {"eligible.leader.replicas.version", "group.version", "transaction.version"}
+)
+"""The cluster features, beside metadata.version and kraft.version, whose behaviour and APIs this node has."""
 
 
 def latest_version(api: Api, values: Values | None) -> int:

@@ -13,7 +13,7 @@ from kavka.broker.handlers.marks import handler
 from kavka.model.errors import InvalidRequest, KafkaError
 from kavka.protocol.schemas.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from kavka.quorum.controller_loop import ControllerLoop
-from kavka.quorum.wire import check_cluster, endpoint_of, read_add
+from kavka.quorum.wire import endpoint_of, read_add
 
 
 @handler(AddRaftVoterRequest)
@@ -23,7 +23,7 @@ async def add_raft_voter(
     """Give a controller a vote."""
     quorum = controller.quorum
     try:
-        check_cluster(request.cluster_id, controller.cluster_id, ctx.client_host)
+        controller.strangers.check(request.cluster_id, ctx.client_host)
         message = read_add(request)
         listener = quorum.settings.listener
         if quorum.is_leader and endpoint_of(message.voter.endpoints, listener) is None:

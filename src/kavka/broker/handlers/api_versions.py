@@ -1,6 +1,6 @@
 """ApiVersions: v0-4.
 
-Behaviour:  what this listener serves, and the cluster's features; needs no authentication.
+Behaviour:  what this listener serves, and the cluster's features of which it serves the APIs; needs no authentication.
             A version this node does not know is answered at v0 with UNSUPPORTED_VERSION (the dispatcher does that).
 Errors:     a client name or version that breaks KIP-511's pattern is INVALID_REQUEST with an empty list.
 """
@@ -53,19 +53,20 @@ async def api_versions(
     if ctx.api_version >= 3 and not all(SOFTWARE.fullmatch(name) for name in names):
         return ApiVersionsResponse(error_code=InvalidRequest.code, api_keys=[])
     image = view.image
-    finalized = advertised({**image.features.levels, KRAFT_VERSION: view.kraft_version}, IMPLEMENTED_FEATURES)
+    finalized = {**image.features.levels, KRAFT_VERSION: view.kraft_version}
     return ApiVersionsResponse(
         error_code=0,
         api_keys=served(ctx.kind, settings.values),
         supported_features=[
-            SupportedFeatureKey(name=name, min_version=low, max_version=high)
-            for name, (low, high) in SUPPORTED.items()
+            SupportedFeatureKey(name=name, min_version=SUPPORTED[name][0], max_version=SUPPORTED[name][1])
+            for name in advertised(SUPPORTED, IMPLEMENTED_FEATURES)
             # KAFKA-17492: clients that speak v3 cannot read a feature whose lowest level is 0.
-            if low > 0 or ctx.api_version >= 4
+            if SUPPORTED[name][0] > 0 or ctx.api_version >= 4
         ],
         finalized_features_epoch=image.offset,
         finalized_features=[
-            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in finalized.items()
+            FinalizedFeatureKey(name=name, max_version_level=finalized[name], min_version_level=finalized[name])
+            for name in advertised(finalized, IMPLEMENTED_FEATURES)
+            if finalized[name] > 0
         ],
     )

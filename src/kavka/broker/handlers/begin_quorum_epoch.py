@@ -12,7 +12,7 @@ from kavka.broker.handlers.marks import handler
 from kavka.model.errors import KafkaError
 from kavka.protocol.schemas.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from kavka.quorum.controller_loop import ControllerLoop
-from kavka.quorum.wire import check_cluster, read_begin, write_begin_reply
+from kavka.quorum.wire import read_begin, write_begin_reply
 
 
 @handler(BeginQuorumEpochRequest)
@@ -21,7 +21,7 @@ async def begin_quorum_epoch(
 ) -> BeginQuorumEpochResponse:
     """Follow a new leader."""
     try:
-        check_cluster(request.cluster_id, controller.cluster_id, ctx.client_host)
+        controller.strangers.check(request.cluster_id, ctx.client_host)
         message = read_begin(request)
     except KafkaError as error:
         return BeginQuorumEpochResponse(error_code=error.code, topics=[])

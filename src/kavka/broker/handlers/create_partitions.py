@@ -55,4 +55,4 @@ def result(name: str, error: KafkaError | None) -> CreatePartitionsTopicResult:
     """A topic's row."""
     if error is None:
         return CreatePartitionsTopicResult(name=name, error_code=0, error_message=None)
-    return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=str(error))
+    return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=error.message or None)

@@ -1,6 +1,7 @@
 """CreateTopics: v2-7.
 
-Behaviour:  answers when the topics are committed and known here; each topic stands or falls by itself.
+Behaviour:  answers when the topics are committed and the brokers in service know them, within the request's timeout
+            and two seconds at most; each topic stands or falls by itself.
             From v5 the answer has the settings the topic got, from v7 its id.
 Errors:     one per topic; a name given twice is INVALID_REQUEST, and so is __cluster_metadata.
             What refuses the whole request (too many partitions, a failing disk) is said of each topic.

@@ -46,7 +46,7 @@ async def describe_configs(
         try:
             found = entries(resource, image, node_id, broker)
         except KafkaError as error:
-            code, message = error.code, str(error)
+            code, message = error.code, error.message  # of a topic that is not there Kafka has no more to say
         results.append(
             DescribeConfigsResult(
                 error_code=code,
@@ -66,7 +66,7 @@ def entries(resource: DescribeConfigsResource, image: MetadataImage, node_id: in
     if kind == ResourceType.TOPIC:
         validate_topic_name(name)
         if name not in image.topics.by_name:
-            raise UnknownTopicOrPartition(f"there is no topic {name}")
+            raise UnknownTopicOrPartition
         return describe_topic(texts, broker, keys)
     if kind == ResourceType.BROKER and not name:
         return describe_cluster(broker, keys)

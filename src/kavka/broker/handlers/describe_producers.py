@@ -1,7 +1,7 @@
 """DescribeProducers: v0.
 
-Behaviour:  the producers a partition's leader remembers, with their sequence and ongoing transaction.
-Errors:     one per partition; an invalid name is INVALID_TOPIC_EXCEPTION.
+Behaviour:  the producers a replica remembers, be it the leader or not, with their sequence and ongoing transaction.
+Errors:     one per partition; an invalid name is INVALID_TOPIC_EXCEPTION. Of a topic that is there the code says all.
 """
 
 from __future__ import annotations
@@ -42,11 +42,9 @@ def describe(topic: str, index: int, replicas: ReplicaManager) -> PartitionRespo
     try:
         validate_topic_name(topic)
         partition = replicas.find(topic, index)
-        partition.require_leader()
     except KafkaError as error:
-        return PartitionResponse(
-            partition_index=index, error_code=error.code, error_message=str(error), active_producers=[]
-        )
+        words = None if topic in replicas.image.topics.by_name else str(error)
+        return PartitionResponse(partition_index=index, error_code=error.code, error_message=words, active_producers=[])
     return PartitionResponse(
         partition_index=index,
         error_code=0,

@@ -12,7 +12,7 @@ from kavka.broker.handlers.marks import handler
 from kavka.model.errors import KafkaError
 from kavka.protocol.schemas.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from kavka.quorum.controller_loop import ControllerLoop
-from kavka.quorum.wire import check_cluster, read_end, write_end_reply
+from kavka.quorum.wire import read_end, write_end_reply
 
 
 @handler(EndQuorumEpochRequest)
@@ -21,7 +21,7 @@ async def end_quorum_epoch(
 ) -> EndQuorumEpochResponse:
     """Take note that a leader resigns."""
     try:
-        check_cluster(request.cluster_id, controller.cluster_id, ctx.client_host)
+        controller.strangers.check(request.cluster_id, ctx.client_host)
         message = read_end(request)
     except KafkaError as error:
         return EndQuorumEpochResponse(error_code=error.code, topics=[])

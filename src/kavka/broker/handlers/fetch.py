@@ -1,8 +1,9 @@
 """Fetch: v4-18.
 
 Behaviour:  waits up to max_wait_ms for min_bytes; the first partition with data gives at least one whole batch,
-            however small the limits; a session (KIP-227) is told only what is new. Followers read what is not
-            committed yet; consumers that know how to (v11) read from followers, or are sent to one (KIP-392).
+            however small the limits, and the others nothing rather than a piece of one; a session (KIP-227) is
+            told only what is new. Followers read what is not committed yet; consumers that know how to (v11)
+            read from followers, or are sent to one (KIP-392).
 Errors:     one per partition, answered at once; session errors for the whole request.
 """
 
@@ -94,13 +95,14 @@ class Fetch:
         return encode_fetch_response(version, correlation_id, 0, 0, session_id, topics, endpoints)
 
     def _limits(self, request: FetchFields, version: int) -> FetchLimits:
+        max_bytes = min(request.max_bytes, self._max_bytes)
+        min_bytes = min(request.min_bytes, max_bytes)
         if request.replica_id >= 0:
             follower = BrokerEpoch(request.replica_id, request.replica_epoch)
-            return FetchLimits(request.min_bytes, request.max_bytes, False, follower)
-        max_bytes = min(request.max_bytes, self._max_bytes)
+            return FetchLimits(min_bytes, max_bytes, False, follower)
         committed = request.isolation_level == READ_COMMITTED
         leader_only = version < FOLLOWERS_SINCE
-        return FetchLimits(min(request.min_bytes, max_bytes), max_bytes, committed, None, leader_only, request.rack_id)
+        return FetchLimits(min_bytes, max_bytes, committed, None, leader_only, request.rack_id)
 
     def _begin(self, request: FetchFields, version: int) -> tuple[FetchSet, bool]:
         return self._sessions.begin(

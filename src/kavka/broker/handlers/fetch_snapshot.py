@@ -14,7 +14,7 @@ from kavka.model.errors import InvalidRequest, KafkaError, UnknownTopicOrPartiti
 from kavka.protocol.schemas import fetch_snapshot as schema
 from kavka.protocol.schemas.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from kavka.quorum.controller_loop import ControllerLoop
-from kavka.quorum.wire import check_cluster, only_partition, write_snapshot_window
+from kavka.quorum.wire import only_partition, write_snapshot_window
 
 
 @handler(FetchSnapshotRequest)
@@ -23,7 +23,7 @@ async def fetch_snapshot(
 ) -> FetchSnapshotResponse:
     """Give a replica a window of a snapshot."""
     try:
-        check_cluster(request.cluster_id, controller.cluster_id, ctx.client_host)
+        controller.strangers.check(request.cluster_id, ctx.client_host)
         if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
             raise InvalidRequest("FetchSnapshot is about one partition")
     except KafkaError as error:

@@ -98,7 +98,7 @@ def row(key: str, node_id: int, endpoint: Endpoint, error: KafkaError | None) ->
         host=endpoint.host,
         port=endpoint.port,
         error_code=0 if error is None else error.code,
-        error_message=None if error is None else str(error),
+        error_message=None if error is None else error.message,
     )
 
 
@@ -113,7 +113,7 @@ def check_share_key(key: str, key_type: int, version: int) -> None:
     except ValueError:
         topic_id = ""
     if version < 6 or not group or not topic_id or not partition.isdecimal():
-        raise InvalidRequest(f"{key!r} is no share partition (group:topic id:partition)")
+        raise InvalidRequest  # no share partition (group:topic id:partition); Kafka says no more either
 
 
 def reach(node_id: int, ctx: Context, view: MetadataView) -> Endpoint:

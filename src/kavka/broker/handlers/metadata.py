@@ -69,7 +69,7 @@ async def metadata(
     if topics is not None and not any(topic.topic_id != Uuid.ZERO for topic in topics):
         names = dict.fromkeys(topic.name for topic in topics if topic.name is not None)
         if request.allow_auto_topic_creation and settings[AUTO_CREATE_TOPICS_ENABLE]:
-            await creation.create_missing(names)
+            await creation.create_missing(names, settings.values)
     image, operations = view.image, TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     look = Look(image, ctx.listener, version, operations)
     if everything:

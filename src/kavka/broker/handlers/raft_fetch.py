@@ -14,14 +14,14 @@ from kavka.broker.handlers.marks import handler
 from kavka.model.errors import KafkaError
 from kavka.protocol.schemas.fetch import FetchRequest, FetchResponse
 from kavka.quorum.controller_loop import ControllerLoop
-from kavka.quorum.wire import check_cluster, read_fetch, write_fetch_reply
+from kavka.quorum.wire import read_fetch, write_fetch_reply
 
 
 @handler(FetchRequest)
 async def raft_fetch(request: FetchRequest, ctx: Context, controller: ControllerLoop) -> FetchResponse:
     """Give a replica of the metadata log what it lacks."""
     try:
-        check_cluster(request.cluster_id, controller.cluster_id, ctx.client_host)
+        controller.strangers.check(request.cluster_id, ctx.client_host)
         message = read_fetch(request, ctx.api_version)
     except KafkaError as error:
         return FetchResponse(throttle_time_ms=0, error_code=error.code, responses=[])

@@ -12,7 +12,7 @@ from kavka.broker.handlers.marks import handler
 from kavka.model.errors import KafkaError
 from kavka.protocol.schemas.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from kavka.quorum.controller_loop import ControllerLoop
-from kavka.quorum.wire import check_cluster, read_remove
+from kavka.quorum.wire import read_remove
 
 
 @handler(RemoveRaftVoterRequest)
@@ -21,7 +21,7 @@ async def remove_raft_voter(
 ) -> RemoveRaftVoterResponse:
     """Take a voter's vote away."""
     try:
-        check_cluster(request.cluster_id, controller.cluster_id, ctx.client_host)
+        controller.strangers.check(request.cluster_id, ctx.client_host)
     except KafkaError as error:
         return RemoveRaftVoterResponse(throttle_time_ms=0, error_code=error.code, error_message=str(error))
     reply = await controller.quorum.ask(read_remove(request))

@@ -12,7 +12,7 @@ from kavka.broker.handlers.marks import handler
 from kavka.model.errors import InvalidRequest, KafkaError
 from kavka.protocol.schemas.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from kavka.quorum.controller_loop import ControllerLoop
-from kavka.quorum.wire import check_cluster, endpoint_of, read_update, write_update_reply
+from kavka.quorum.wire import endpoint_of, read_update, write_update_reply
 
 
 @handler(UpdateRaftVoterRequest)
@@ -22,7 +22,7 @@ async def update_raft_voter(
     """Take over how a voter describes itself."""
     quorum = controller.quorum
     try:
-        check_cluster(request.cluster_id, controller.cluster_id, ctx.client_host)
+        controller.strangers.check(request.cluster_id, ctx.client_host)
         message = read_update(request)
         listener = quorum.settings.listener
         if quorum.leads(message.epoch) and endpoint_of(message.voter.endpoints, listener) is None:

@@ -13,14 +13,14 @@ from kavka.broker.handlers.marks import handler
 from kavka.model.errors import KafkaError
 from kavka.protocol.schemas.vote import VoteRequest, VoteResponse
 from kavka.quorum.controller_loop import ControllerLoop
-from kavka.quorum.wire import check_cluster, read_vote, write_vote_reply
+from kavka.quorum.wire import read_vote, write_vote_reply
 
 
 @handler(VoteRequest)
 async def vote(request: VoteRequest, ctx: Context, controller: ControllerLoop) -> VoteResponse:
     """Vote, or refuse to."""
     try:
-        check_cluster(request.cluster_id, controller.cluster_id, ctx.client_host)
+        controller.strangers.check(request.cluster_id, ctx.client_host)
         message = read_vote(request)
     except KafkaError as error:
         return VoteResponse(error_code=error.code, topics=[])

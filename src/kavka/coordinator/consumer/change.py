@@ -88,18 +88,20 @@ class GroupChange(Draft):
         if regex in self.group.resolved and regex not in self.group.regexes:
             self.write([without_regex(self.group_id, regex)])
 
-    def resolve(self, client: Client, new: str) -> bool:
-        """Match the patterns that were not matched yet, and all of them from time to time; whether topics differ.
+    def is_new(self, regex: str, client: Client) -> bool:
+        """Whether a pattern that a member has just brought has yet to be matched; raises InvalidRegularExpression."""
+        if not regex or regex in self.group.resolved:
+            return False
+        self._context.match(regex, client)
+        return True
 
-        Raises InvalidRegularExpression for the one that its member has just brought.
-        """
+    def resolve(self, client: Client) -> bool:
+        """Match the patterns that were not matched yet, and all of them from time to time; whether topics differ."""
         changed = False
         for regex in self._unresolved():
             try:
                 topics = self._context.match(regex, client)
             except InvalidRegularExpression:
-                if regex == new:
-                    raise
                 topics = frozenset()
             known = self.group.resolved.get(regex)
             changed |= topics != (frozenset() if known is None else known.topics)
@@ -175,6 +177,13 @@ class GroupChange(Draft):
         if moved != member:
             self.records.append(current_entry(self.group_id, moved))
         return moved
+
+
+def change_of_patterns_due(context: ShardContext, group: ConsumerGroup, now_ms: int) -> bool:
+    """Whether a heartbeat has to match patterns: one is new, or all are to be matched anew."""
+    if not group.regexes:
+        return False
+    return not group.regexes.keys() <= group.resolved.keys() or needs_refresh(context, group, now_ms)
 
 
 def needs_refresh(context: ShardContext, group: ConsumerGroup, now_ms: int) -> bool:

@@ -14,7 +14,7 @@ from kavka.coordinator.classic.live import GroupState
 from kavka.coordinator.classic.machine import ClassicGroups
 from kavka.coordinator.classic.state import ClassicGroup, group_entry
 from kavka.coordinator.classic.state import without_group as without_classic_group
-from kavka.coordinator.consumer.change import GroupChange, needs_refresh
+from kavka.coordinator.consumer.change import GroupChange, change_of_patterns_due
 from kavka.coordinator.consumer.entries import current_entry, without_group
 from kavka.coordinator.consumer.migration import can_downgrade, check_upgrade, downgraded, upgrade
 from kavka.coordinator.consumer.state import LEFT_SEAT, Assigned, ConsumerGroup, Member, MemberState
@@ -53,8 +53,8 @@ class ConsumerGroups:
         """Groups whose topics have not changed since their hash was last looked at."""
         self._revoking: dict[TimerKey, int] = {}
         """The epochs at which members that must give partitions back are stuck."""
-        self._untold: set[tuple[str, str]] = set()
-        """Members that have not said yet that they have what they shall have."""
+        self._untold: dict[tuple[str, str], int] = {}
+        """Members that may not know yet what they shall have, and the epoch they were at when they were told."""
 
     # -- the heartbeat ----------------------------------------------------------------------------
 
@@ -95,7 +95,7 @@ class ConsumerGroups:
             and member.classic is None
             and request.group_id in self._checked
             and (request.group_id, member.id) not in self._untold
-            and (not group.regexes or not needs_refresh(self._context, group, now_ms))
+            and not change_of_patterns_due(self._context, group, now_ms)
         )
 
     def heartbeat(
@@ -128,14 +128,16 @@ class ConsumerGroups:
     def _is_untold(self, request: ConsumerGroupHeartbeatRequest, joins: bool, before: Member, moved: Member) -> bool:
         """Whether a member must hear what it shall have.
 
-        It is told until it says that it has that. Kafka tells it once, but a client may have given up on the very
-        answer that said so without asking for everything anew, as librdkafka does; nobody would have the partitions.
+        It is told until it says that it has that, or is at another epoch and so has heard an answer since. Kafka tells
+        it once, but a client may have given up on the very answer that said so without asking for everything anew, as
+        librdkafka does; nobody would have the partitions.
         """
         key = (request.group_id, moved.id)
+        told_at = self._untold.get(key)
         if moved.assigned != before.assigned or (joins and moved.assigned):
-            self._untold.add(key)
-        elif key in self._untold and _has(request, moved.assigned):
-            self._untold.remove(key)
+            self._untold[key] = request.member_epoch
+        elif told_at is not None and (request.member_epoch != told_at or _has(request, moved.assigned)):
+            del self._untold[key]
         return key in self._untold
 
     def _open(self, group_id: str, joins: bool, now_ms: int) -> GroupChange:
@@ -194,12 +196,17 @@ class ConsumerGroups:
         changed_regex = before.regex != after.regex
         if changed_regex and before.regex:
             change.drop_regex(before.regex)
-        changed = changed_regex or before.topics != after.topics
-        if change.resolve(client, after.regex if changed_regex else "") or changed or anew:
+        changed_names = before.topics != after.topics
+        if changed_regex and change.is_new(after.regex, client) and not anew:
+            # As in Kafka the next heartbeat goes by it: it need not have been matched with the topics before.
+            moved = changed_names
+        else:
+            moved = change.resolve(client) or changed_names or changed_regex or anew
+        if moved:
             change.refresh(changed=True)
         elif change.group_id not in self._checked:
             change.refresh(changed=False)
-        return changed
+        return changed_regex or changed_names
 
     # -- soft state -------------------------------------------------------------------------------
 
@@ -237,7 +244,7 @@ class ConsumerGroups:
     def forget(self, draft: Draft, group_id: str, member_ids: Collection[str], *, group_too: bool) -> None:
         """Members are gone: nobody listens for them any more."""
         for id_ in member_ids:
-            self._untold.discard((group_id, id_))
+            self._untold.pop((group_id, id_), None)
             for kind in MEMBER_TIMERS:
                 key = TimerKey(kind, group_id, id_)
                 self._revoking.pop(key, None)

@@ -13,7 +13,7 @@ def check_heartbeat(request: ConsumerGroupHeartbeatRequest, api_version: int, as
     if (api_version >= 1 or epoch > 0 or epoch == LEFT) and not request.member_id.strip():
         raise InvalidRequest("a member id is missing")
     if not request.group_id.strip():
-        raise InvalidRequest("a group id is missing")
+        raise InvalidRequest("GroupId can't be empty.")  # words that clients look for
     if request.instance_id is not None and not request.instance_id.strip():
         raise InvalidRequest("the instance id is empty")
     if request.rack_id is not None and not request.rack_id.strip():
@@ -25,7 +25,10 @@ def check_heartbeat(request: ConsumerGroupHeartbeatRequest, api_version: int, as
     elif epoch < LEFT_SEAT:
         raise InvalidRequest(f"{epoch} is no member epoch")
     if request.server_assignor is not None and request.server_assignor not in assignors:
-        raise UnsupportedAssignor(f"{request.server_assignor} is not among the assignors {', '.join(assignors)}")
+        offered = ", ".join(assignors)
+        raise UnsupportedAssignor(
+            f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {offered}."
+        )
 
 
 def _check_first(request: ConsumerGroupHeartbeatRequest) -> None:

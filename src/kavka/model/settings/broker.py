@@ -83,7 +83,11 @@ BROKER_RACK = STRING.optional("broker.rack", doc="The rack or zone this broker s
 BACKGROUND_THREADS = INT("background.threads", 10, AT_LEAST_1, CLUSTER)
 REQUEST_TIMEOUT_MS = INT("request.timeout.ms", 30_000)
 CONFIG_PROVIDERS = SET("config.providers", (), NO_BLANKS, CLUSTER)
-CONTROLLED_SHUTDOWN_ENABLE = BOOLEAN("controlled.shutdown.enable", True)
+CONTROLLED_SHUTDOWN_ENABLE = BOOLEAN(
+    "controlled.shutdown.enable",
+    True,
+    doc="Whether a broker that stops hands over what it leads first; if not, others take over when it is missed.",
+)
 MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS = INT(
     "max.incremental.fetch.session.cache.slots",
     1000,

@@ -134,7 +134,7 @@ def _known(kind: str, overrides: Mapping[str, str | None], settings: Mapping[str
         raise InvalidConfig(f"a {kind} setting needs a value: {missing}")
     for name in texts:
         if name not in settings:
-            raise InvalidConfig(f"{name} is no {kind} setting")
+            raise InvalidConfig(f"Unknown {kind} config name: {name}")  # words that clients look for
     return texts
 
 

@@ -19,8 +19,8 @@ class Accepted:
 
 
 NOT_SERVED_YET = "the API is not served yet, and ApiVersions names only what is"
-FEATURE_NOT_YET = "the feature is not there yet, and ApiVersions finalizes only what is"
-WE_SAY_WHY = "where Kafka leaves the message of an error empty, ours says why"
+FEATURE_NOT_YET = "the feature is not there yet, and ApiVersions names only what is"
+NO_WORD_FOR_FRAMES = "that the header of a batch cannot be is said by the code alone"
 NO_WORD_FOR_SUCCESS = "where Kafka's message for success is the word NONE, ours is null"
 AT_ONCE = "a topic that is created for a Metadata request is in the answer at once, not only when the client asks again"
 BROKERS_TOO = "a topic id before version 12 is an error of the topic; the brokers are still named"
@@ -39,6 +39,7 @@ NO_LOG = "where the log starts is said with every record that is refused"
 ACCEPTED = (
     Accepted("api versions v?", "api_keys.*", NOT_SERVED_YET),
     Accepted("api versions v?", "finalized_features.*", FEATURE_NOT_YET),
+    Accepted("api versions v4", "supported_features.*", FEATURE_NOT_YET),
     Accepted("api versions with* client id", "api_keys.*", NOT_SERVED_YET),
     Accepted("api versions with* client id", "finalized_features.*", FEATURE_NOT_YET),
     Accepted("api versions ? with bytes left over", "api_keys.*", NOT_SERVED_YET),
@@ -55,29 +56,23 @@ ACCEPTED = (
     Accepted("produce two batches", "responses.*.log_start_offset", NO_LOG),
     Accepted("produce an old message set", "responses.*.log_start_offset", NO_LOG),
     Accepted("produce a cut *", "responses.*.log_start_offset", NO_LOG),
-    Accepted("produce *", "responses.*.error_message", WE_SAY_WHY),
-    Accepted("sequence *", "responses.*.error_message", WE_SAY_WHY),
-    Accepted("a new epoch from sequence 5", "responses.*.error_message", WE_SAY_WHY),
-    Accepted("an old epoch*", "responses.*.error_message", WE_SAY_WHY),
+    Accepted("produce magic 3", "responses.*.error_message", NO_WORD_FOR_FRAMES),
+    Accepted("produce a batch that claims to be tiny", "responses.*.error_message", NO_WORD_FOR_FRAMES),
+    Accepted("produce a batch of negative length", "responses.*.error_message", NO_WORD_FOR_FRAMES),
     Accepted("fetch negative bytes", "responses.*", LIMIT),
     Accepted("fetch with an odd isolation level", "*", ISOLATION),
     Accepted("offset of a partition twice", "topics.*", EACH),
-    Accepted("configs of an unknown topic", "results.*.error_message", WE_SAY_WHY),
     Accepted("configs of the broker with synonyms", "results.1.configs.node.id.*", NODE_1),
     Accepted("an unknown operation", "responses.*", A_BETTER_CODE),
-    Accepted("producers of an unknown partition", "*.error_message", WE_SAY_WHY),
     Accepted("a feature *", "results.*", NO_WORD_FOR_SUCCESS),
     Accepted("lower a feature*", "results.*", NO_WORD_FOR_SUCCESS),
-    Accepted("more partitions of an unknown topic", "*.error_message", WE_SAY_WHY),
     Accepted("a client id of length -2", "*", STRICT),
     Accepted("a client id that is not UTF-8", "*", STRICT),
     Accepted("metadata with a name that is not UTF-8", "*", STRICT),
     Accepted("the coordinator of a group v0", "*", FIRST_GROUP),
     Accepted("the coordinator of a* group*", "*error_message", NO_WORD_FOR_SUCCESS),
     Accepted("the coordinators of groups v?", "*error_message", NO_WORD_FOR_SUCCESS),
-    Accepted("the coordinator of a share key *", "*.error_message", WE_SAY_WHY),
     Accepted("find the coordinator of the groups", "*.error_message", NO_WORD_FOR_SUCCESS),
     Accepted("turn consumer groups on", "*.error_message", NO_WORD_FOR_SUCCESS),
-    Accepted("beat: a pattern", "*", PATTERNS),
     Accepted("list: groups of both types", "groups.patterns.group_state", PATTERNS),
 )

@@ -51,6 +51,17 @@ def test_the_levels_that_the_cluster_runs_at_are_told(tell, loop):
     assert answer.finalized_features_epoch == loop.image.offset
 
 
+@pytest.mark.parametrize(
+    ("feature", "api"), [("share.version", ApiKey.SHARE_FETCH), ("streams.version", ApiKey.STREAMS_GROUP_HEARTBEAT)]
+)
+def test_no_feature_is_claimed_without_its_apis(tell, feature, api):
+    answer = tell(version=4)
+    served = any(row.api_key == api for row in answer.api_keys)
+    for rows in (answer.supported_features, answer.finalized_features):
+        assert any(row.name == feature for row in rows) == served
+        assert any(row.name == "eligible.leader.replicas.version" for row in rows)
+
+
 @pytest.mark.parametrize("bad", ["", " ", "-x", "x-", "a b", "ä", "x\n", "x" * 10 + "!"])
 def test_a_client_whose_name_breaks_the_pattern_is_told_nothing(tell, bad):
     for request in ({"name": bad}, {"software": bad}):

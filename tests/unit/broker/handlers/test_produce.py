@@ -11,8 +11,10 @@ from kavka.model.errors import (
     CorruptMessage,
     InvalidRecord,
     InvalidTimestamp,
+    InvalidTxnState,
     KafkaError,
     MessageTooLarge,
+    NotEnoughReplicas,
     OutOfOrderSequenceNumber,
     UnknownTopicOrPartition,
 )
@@ -21,7 +23,8 @@ from kavka.protocol.header import encode_request, parse_response
 from kavka.protocol.registry import API, ApiKey
 from kavka.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kavka.records.builder import BatchBuilder
-from kavka.replica.refused import refused_row
+from kavka.records.validate import RecordsRejected, TimestampsRejected
+from kavka.replica.refused import NotAdded, NotVerified, refused_row
 from kavka.replica.syncing import Syncer
 from kavka.replica.waiting import Waiting
 
@@ -143,6 +146,25 @@ def test_unknown_acks_are_refused_for_every_partition(held, produce, acks):
 )
 def test_a_refusal_says_where_the_log_starts_when_kafkas_does(held, error, log_start):
     assert refused_row(0, error("no"), held.topic("orders"), None)[4] == log_start
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (InvalidRecord("no"), None),
+        (InvalidTimestamp("no"), None),
+        (MessageTooLarge("no"), None),
+        (NotEnoughReplicas("no"), None),
+        (InvalidTxnState("no"), None),
+        (RecordsRejected("no key", ((0, "no key"),)), "no key"),
+        (TimestampsRejected("too old", ((0, "too old"),)), "too old"),
+        (NotVerified("not now"), "not now"),
+        (NotAdded(), NotAdded.__doc__),
+    ],
+)
+def test_a_refusal_has_words_where_kafkas_has_some(held, error, words):
+    row = refused_row(0, error, held.topic("orders"), None)
+    assert (row[1], row[6]) == (error.code, words)
 
 
 # -- one batch for one partition: the short way must end where the long one ends -----------------------------

@@ -124,6 +124,13 @@ FETCH = [
     Case("fetch negative bytes", fetch(row(2, max_bytes=-1)), 12),
     Case("fetch up to the middle of a batch", fetch(row(2, max_bytes=5100)), 12),
     Case("fetch two partitions with room for one", fetch(row(2), row(0), max_bytes=100), 12),
+    Case("fetch two partitions with room for one and a piece", fetch(row(0), row(2), max_bytes=3000), 12),
+    Case("fetch a second partition with a limit below its batch", fetch(row(0), row(2, max_bytes=100)), 12),
+    Case(
+        "fetch a minimum that the partitions have but the limits do not let out",
+        fetch(row(0), row(2), min_bytes=3000, max_bytes=3000, max_wait_ms=20_000),
+        12,
+    ),
     Case("fetch with an unreachable minimum", fetch(row(offset=9), min_bytes=100_000, max_wait_ms=200), 12),
     Case("fetch with a minimum that is there", fetch(row(), min_bytes=100, max_wait_ms=20_000), 12),
     Case("fetch an error without waiting", fetch(row(77), min_bytes=100_000, max_wait_ms=20_000), 12),
