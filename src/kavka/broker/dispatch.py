@@ -9,20 +9,21 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Iterable, Mapping
-from functools import partial
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from itertools import chain
 from typing import Any, Protocol, get_type_hints
 
 from kavka.broker.context import BROKER, Context, Kind
 from kavka.broker.handlers import latest_version, load, modules
 from kavka.broker.handlers.marks import request_of
+from kavka.broker.slots import Slots
 from kavka.kernels.frames import parse_header
 from kavka.metadata.live import LiveSettings
 from kavka.model.clock import Clock
 from kavka.model.errors import KafkaError, MalformedMessage, UnknownServerError, UnsupportedVersion, code_of
 from kavka.model.types import Piece
-from kavka.net.connection import PENDING, Connection, Reply, Slot
+from kavka.net.connection import Connection
+from kavka.net.responses import PENDING, Reply, Slot
 from kavka.protocol.compiler import decode
 from kavka.protocol.header import encode_response
 from kavka.protocol.registry import API, Api, ApiKey
@@ -38,7 +39,7 @@ class HotHandler(Protocol):
 
     def __call__(
         self,
-        connection: Connection,
+        connection: Slots,
         buffer: memoryview,
         pos: int,
         end: int,
@@ -73,7 +74,6 @@ class Dispatcher:
         self._kind = kind
         self._wrap = wrap
         self._modules = modules(kind, stems)
-        self._closing: dict[int, dict[Hashable, Callable[[], None]]] = {}
         self._handlers: dict[int, Handler] = {}
         self._waiting: set[asyncio.Task[None]] = set()
         self.requests: dict[int, int] = dict.fromkeys([*self._modules, *hot], 0)
@@ -136,26 +136,11 @@ class Dispatcher:
         return Context(
             api_version=version,
             client_id=client_id,
-            client_host=connection.peer_host,
-            listener=connection.listener,
-            connection_id=connection.id,
+            session=connection.session,
             now_ms=self._clock.now_ms(),
             kind=self._kind,
-            on_close=partial(self._on_close, connection),
+            on_close=connection.when_closed,
         )
-
-    # -- connections that close -----------------------------------------------------------
-
-    def _on_close(self, connection: Connection, key: Hashable, callback: Callable[[], None]) -> None:
-        if connection.closed:
-            callback()
-        else:
-            self._closing.setdefault(connection.id, {})[key] = callback
-
-    def closed(self, connection: Connection) -> None:
-        """Tell those who asked that a connection has closed."""
-        for callback in self._closing.pop(connection.id, {}).values():
-            callback()
 
     # -- running a handler ----------------------------------------------------------------
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from kavka.net.connection import Slot
+from kavka.net.responses import Slot
+from kavka.net.session import Session
 
 
 class Slots(Protocol):
     """Where an answer finds its place."""
 
     @property
-    def listener(self) -> str:
-        """What the client came through."""
+    def session(self) -> Session:
+        """Who asks, and by which door they came."""
 
     def open_slot(self, *, exclusive: bool) -> Slot:
         """Hold a place for a later answer."""
@@ -22,7 +23,7 @@ class OneSlot(NamedTuple):
     """The place of a request that has been waiting already."""
 
     slot: Slot
-    listener: str
+    session: Session
 
     def open_slot(self, *, exclusive: bool) -> Slot:
         """The place that it has."""
