@@ -114,7 +114,8 @@ class Server:
 
     async def run(self) -> None:
         """Serve until cancelled; then stop accepting and close what is left."""
-        hangups = self._hangups = HangUps(asyncio.get_running_loop())
+        if self._listeners:
+            self._hangups = HangUps(asyncio.get_running_loop())
         self._accept_on()
         sweep_seconds = max(1.0, min(10.0, self._limits.idle_ms / 2000)) if self._limits.idle_ms > 0 else 10.0
         try:
@@ -128,7 +129,8 @@ class Server:
                 listener.socket.close()
             for connection in list(self.connections.values()):
                 connection.close()
-            hangups.close()
+            if self._hangups is not None:
+                self._hangups.close()
 
     async def drain(self, timeout_ms: int) -> None:
         """Stop accepting and reading, and wait until what was asked is answered."""
@@ -211,24 +213,32 @@ class Server:
             return
         loop, hangups = asyncio.get_running_loop(), self._hangups
         assert hangups is not None  # nobody is accepted before the server runs
-        if not self.open(listener, (host, port), lambda session: listener.secure(loop, sock, hangups, session)):
+        secure = listener.secure
+        opened = self.open(
+            listener.name, (host, port), lambda session: secure(loop, sock, hangups, session), listener.receiver
+        )
+        if opened is None:
             log.debug("refused a connection from %s: it has its share already", host)
             sock.close()
 
     def open(
-        self, listener: BoundListener, client: tuple[str, int], transport: Callable[[Session], Transport]
+        self,
+        listener: str,
+        client: tuple[str, int],
+        transport: Callable[[Session], Transport],
+        receiver: Callable[[Receiver], Receiver] = straight,
     ) -> Connection | None:
-        """Serve a new connection, unless its address has its share already."""
+        """Serve a new connection, unless its address has its share already or nobody new is served."""
         host, port = client
-        if not self._count.admit(host):
+        if self._draining or not self._count.admit(host):
             return None
         self._next_id += 1
-        session = Session(self._next_id, listener.name, host, port)
+        session = Session(self._next_id, listener, host, port)
         connection = Connection(
             loop=asyncio.get_running_loop(),
             transport=transport(session),
             session=session,
-            receiver=listener.receiver(self._dispatch),
+            receiver=receiver(self._dispatch),
             buffers=self._buffers,
             max_frame=self._limits.max_frame_bytes,
             on_close=self._closed,

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 ANONYMOUS: Final = "User:ANONYMOUS"
+
+
+class Guard(Protocol):
+    """Knows what a connection may do."""
+
+    def allows(self, operation: int, resource_type: int, name: str, /) -> bool:
+        """Whether it may do this with a resource."""
 
 
 @dataclass(slots=True)
@@ -18,6 +25,8 @@ class Session:
     client_host: str
     client_port: int
     principal: str = ANONYMOUS
+    guard: Guard | None = None
+    """None where nobody is kept from anything."""
     client_software_name: str = ""
     client_software_version: str = ""
     """What ApiVersions told (KIP-511); empty before, and of clients that do not tell."""
