@@ -321,6 +321,7 @@ class Connection:
         self.closed = True
         if self._unmute is not None:
             self._unmute.cancel()
+            self._unmute = None
         self._responses.drop()
         self._partial = b""
         self._large = None
