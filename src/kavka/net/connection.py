@@ -128,37 +128,31 @@ class Connection:
 
     def _advance(self) -> None:
         """Send what can be sent, serve the frames held back, and read on unless something holds us."""
-        self._flush()
-        while self._held and not self._stalled:
+        transport, responses = self.transport, self._responses
+        while True:
+            transport.flush()
+            if not transport.out and not responses.slots:
+                responses.unsent = 0
+            if not self._held or self._stalled:
+                break
             self._held = False
             frames = memoryview(self._partial)
             self._partial = b""
             self._process(frames, len(frames))
-            self._flush()
         if self.closed:
             return
-        if self._ending and not self._held and not self.transport.out and not self._responses.waiting:
+        if self._ending and not self._held and not transport.out and not responses.slots:
             self.close()
         elif self._ending or self._stalled:
-            self.transport.read_off()
+            transport.read_off()
         else:
-            self.transport.read_on()
-
-    def _flush(self) -> None:
-        transport, responses = self.transport, self._responses
-        transport.flush()
-        if not transport.out and not responses.waiting:
-            responses.unsent = 0
+            transport.read_on()
 
     @property
     def _stalled(self) -> bool:
         responses = self._responses
-        return (
-            self._holds > 0
-            or self.transport.busy
-            or self.closed
-            or (responses.unsent > MAX_UNSENT_BYTES and responses.waiting)
-        )
+        behind_a_slot = responses.unsent > MAX_UNSENT_BYTES and bool(responses.slots)
+        return self._holds > 0 or self.transport.busy or self.closed or behind_a_slot
 
     # -- waiting on purpose ---------------------------------------------------------------
 
@@ -211,11 +205,10 @@ class Connection:
             received = self._receive(shared[kept:])
         else:
             received = self._receive(shared)
-        if received <= 0:
-            return
-        self._partial = b""
-        self._process(shared, kept + received)
-        self._advance()
+        if received > 0:
+            self._partial = b""
+            self._process(shared, kept + received)
+            self._advance()
 
     def _receive(self, into: memoryview) -> int:
         try:
@@ -228,7 +221,8 @@ class Connection:
         return received
 
     def _process(self, view: memoryview, total: int) -> None:
-        responses = self._responses
+        responses, out = self._responses, self.transport.out
+        slots, gathered = responses.slots, None
         try:
             frames, consumed, needed = split(view, 0, total, self._max_frame)
             turn_ends = monotonic() + TURN_SECONDS if len(frames) > FRAMES_BETWEEN_LOOKS else 0.0
@@ -242,7 +236,11 @@ class Connection:
                     break
                 reply = self.receiver(self, view, start, end)
                 if type(reply) is bytes:
-                    responses.put_whole(reply)
+                    if gathered is not None and out and out[-1] is gathered and not slots:
+                        gathered += reply
+                        responses.unsent += len(reply)
+                    else:
+                        gathered = responses.put_whole(reply)
                 elif reply is not None and reply is not PENDING:
                     responses.put(reply)  # type: ignore[arg-type]
                 if self.closed:

@@ -89,34 +89,25 @@ class Slot:
 class Responses:
     """The answers of one connection on their way into the queue of its transport."""
 
-    __slots__ = ("_connection", "_gathered", "_out", "_slots", "unsent")
+    __slots__ = ("_connection", "_out", "slots", "unsent")
 
     def __init__(self, connection: Answered, out: deque[Piece]) -> None:
         self._connection = connection
         self._out = out
-        self._gathered = bytearray()
-        """While it is the last of the queue, whole answers join it."""
-        self._slots: deque[Slot] = deque()
+        self.slots: deque[Slot] = deque()
+        """Answers that are not there yet, and those that wait behind them."""
         self.unsent = 0
         """What the answers since everything was sent hold of memory."""
 
-    @property
-    def waiting(self) -> bool:
-        """Whether an answer is not there yet, or waits behind one that is not."""
-        return bool(self._slots)
-
-    def put_whole(self, reply: bytes) -> None:
-        """Send an answer after those before it."""
-        if self._slots:
+    def put_whole(self, reply: bytes) -> bytearray | None:
+        """Send an answer after those before it; where the next may join it, as long as that is last in the queue."""
+        if self.slots:
             self.put([reply])
-            return
-        out = self._out
-        if out and out[-1] is self._gathered:
-            self._gathered += reply
-        else:
-            self._gathered = bytearray(reply)
-            out.append(self._gathered)
+            return None
+        gathered = bytearray(reply)
+        self._out.append(gathered)
         self.unsent += len(reply)
+        return gathered
 
     def put(self, reply: list[Piece]) -> None:
         """Send an answer in pieces after those before it; raises OSError if a file of it cannot be opened."""
@@ -128,30 +119,30 @@ class Responses:
                 self.unsent += len(piece)
         if files:
             pin(reply)
-        if self._slots:
+        if self.slots:
             slot = Slot(self._connection, exclusive=False)
             slot.done = True
             slot.pieces = reply
-            self._slots.append(slot)
+            self.slots.append(slot)
         else:
             self._out.extend(reply)
 
     def open_slot(self, exclusive: bool) -> Slot:
         """Hold a place for a later answer."""
         slot = Slot(self._connection, exclusive)
-        self._slots.append(slot)
+        self.slots.append(slot)
         self.unsent += SLOT_BYTES
         return slot
 
     def release(self) -> None:
         """Let go what waits for nothing any more."""
-        slots = self._slots
+        slots = self.slots
         while slots and slots[0].done:
             self._out.extend(slots.popleft().pieces)
 
     def drop(self) -> None:
         """Send nothing of what waits."""
-        for slot in self._slots:
+        for slot in self.slots:
             if slot.done:
                 unpin(slot.pieces)
-        self._slots.clear()
+        self.slots.clear()
