@@ -128,6 +128,8 @@ class Connection:
 
     def _advance(self) -> None:
         """Send what can be sent, serve the frames held back, and read on unless something holds us."""
+        if self.closed:
+            return
         transport, responses = self.transport, self._responses
         while True:
             transport.flush()
@@ -188,8 +190,7 @@ class Connection:
     def _rested(self) -> None:
         self._resting = False
         self._holds -= 1
-        if not self.closed:
-            self._advance()
+        self._advance()
 
     # -- reading ------------------------------------------------------------------------
 
