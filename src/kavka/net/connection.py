@@ -122,10 +122,6 @@ class Connection:
             self._holds -= 1
         self._advance()
 
-    def on_writable(self) -> None:
-        """Go on when what was sent has gone."""
-        self._advance()
-
     def _advance(self) -> None:
         """Send what can be sent, serve the frames held back, and read on unless something holds us."""
         if self.closed:
@@ -149,6 +145,8 @@ class Connection:
             transport.read_off()
         else:
             transport.read_on()
+
+    on_writable = _advance
 
     @property
     def _stalled(self) -> bool:
