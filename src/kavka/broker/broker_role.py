@@ -128,9 +128,7 @@ class BrokerRole:
         self._replicating = None if self._alone else self._replicate()
         self._dispatcher = self._dispatch()
         limits, options = connection_limits(node.settings.values), socket_options(node.config.values)
-        self._server = Server(
-            listeners, self._dispatcher, limits, options, node.clock, on_close=self._dispatcher.closed
-        )
+        self._server = Server(listeners, self._dispatcher, limits, options, node.clock)
         node.settings.subscribe(lambda values: self._server.limit(connection_limits(values)))
         self.epoch = -1
         """The broker epoch of this start; -1 until it is registered."""

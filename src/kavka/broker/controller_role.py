@@ -15,6 +15,7 @@ from kavka.client.connector import Connector
 from kavka.metadata.live import LiveSettings
 from kavka.model.clock import Clock
 from kavka.net.server import BoundListener, Server
+from kavka.net.session import Session
 from kavka.protocol.registry import API
 from kavka.protocol.schema import declared
 from kavka.quorum.channel import ControllerChannel
@@ -43,14 +44,8 @@ class ControllerRole:
         values = config.values
         services: list[object] = [controller, controller.quorum, settings, Forwarding()]
         self.dispatcher = Dispatcher(HANDLERS, services, {}, tasks, clock, kind=CONTROLLER)
-        self.server = Server(
-            listeners,
-            self.dispatcher,
-            connection_limits(values),
-            socket_options(values),
-            clock,
-            on_close=self.dispatcher.closed,
-        )
+        limits, options = connection_limits(values), socket_options(values)
+        self.server = Server(listeners, self.dispatcher, limits, options, clock)
 
     def channel(self, timeout_ms: int) -> ControllerChannel:
         """A new way to the active controller, for requests that must not wait for others."""
@@ -71,9 +66,7 @@ class ControllerRole:
         context = Context(
             api_version=API[declared(type(request)).key].latest_stable_version,
             client_id=f"kavka-node-{self._controller.node_id}",
-            client_host="127.0.0.1",
-            listener="",
-            connection_id=NO_CONNECTION,
+            session=Session(NO_CONNECTION, listener="", client_host="127.0.0.1", client_port=0),
             now_ms=self._clock.now_ms(),
             kind=CONTROLLER,
         )

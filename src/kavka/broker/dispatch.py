@@ -9,20 +9,22 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Iterable, Mapping
-from functools import partial
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from itertools import chain
 from typing import Any, Protocol, get_type_hints
 
 from kavka.broker.context import BROKER, Context, Kind
 from kavka.broker.handlers import latest_version, load, modules
 from kavka.broker.handlers.marks import request_of
+from kavka.broker.slots import Place, Slots
+from kavka.broker.throttling import Throttle, Throttled
 from kavka.kernels.frames import parse_header
 from kavka.metadata.live import LiveSettings
 from kavka.model.clock import Clock
 from kavka.model.errors import KafkaError, MalformedMessage, UnknownServerError, UnsupportedVersion, code_of
 from kavka.model.types import Piece
-from kavka.net.connection import PENDING, Connection, Reply, Slot
+from kavka.net.connection import Connection
+from kavka.net.responses import PENDING, Reply
 from kavka.protocol.compiler import decode
 from kavka.protocol.header import encode_response
 from kavka.protocol.registry import API, Api, ApiKey
@@ -38,7 +40,7 @@ class HotHandler(Protocol):
 
     def __call__(
         self,
-        connection: Connection,
+        connection: Slots,
         buffer: memoryview,
         pos: int,
         end: int,
@@ -47,6 +49,10 @@ class HotHandler(Protocol):
         client_id: str,
     ) -> Reply:
         """Answer now, never, or later through a slot of the connection."""
+
+
+Asker = Connection | Throttled
+"""Where a request came from, and its answer goes."""
 
 
 class Dispatcher:
@@ -63,6 +69,7 @@ class Dispatcher:
         kind: Kind = BROKER,
         wrap: Callable[[int, Handler], Handler] | None = None,
         late: Iterable[object] = (),
+        throttle: Throttle | None = None,
     ) -> None:
         """Services that are `late` are not looked at before a handler needs one that is not among the others."""
         self._services = (*services, self)
@@ -72,8 +79,8 @@ class Dispatcher:
         self._load = load
         self._kind = kind
         self._wrap = wrap
+        self._throttle = throttle
         self._modules = modules(kind, stems)
-        self._closing: dict[int, dict[Hashable, Callable[[], None]]] = {}
         self._handlers: dict[int, Handler] = {}
         self._waiting: set[asyncio.Task[None]] = set()
         self.requests: dict[int, int] = dict.fromkeys([*self._modules, *hot], 0)
@@ -117,12 +124,22 @@ class Dispatcher:
                 # Answered in the oldest form, which every client can read (KIP-511).
                 return self._unsupported_api_versions(connection, correlation_id, client_id)
             raise UnsupportedVersion(f"{API[key].name} has no version {version}")
+        if self._throttle is not None:
+            counted = Throttled(connection, self._throttle, key, version, client_id, end - start)
+            if hot is not None:
+                return counted.settle(hot(counted, buffer, pos, end, version, correlation_id, client_id))
+            return counted.settle(self._begin(counted, key, buffer[:end], pos, version, correlation_id, client_id))
         if hot is not None:
             return hot(connection, buffer, pos, end, version, correlation_id, client_id)
+        return self._begin(connection, key, buffer[:end], pos, version, correlation_id, client_id)
+
+    def _begin(
+        self, asker: Asker, key: int, frame: memoryview, pos: int, version: int, correlation_id: int, client_id: str
+    ) -> Reply:
         api = API[key]
-        request = decode(api.request(), buffer[:end], version, pos)
-        context = self._context(connection, version, client_id)
-        return self._step(connection, api, correlation_id, context, self._handler(key)(request, context))
+        request = decode(api.request(), frame, version, pos)
+        context = self._context(asker, version, client_id)
+        return self._step(asker, api, correlation_id, context, self._handler(key)(request, context))
 
     def _unsupported_api_versions(self, connection: Connection, correlation_id: int, client_id: str) -> list[Piece]:
         api = API[ApiKey.API_VERSIONS]
@@ -132,36 +149,21 @@ class Dispatcher:
         assert isinstance(answer, list)
         return answer
 
-    def _context(self, connection: Connection, version: int, client_id: str) -> Context:
+    def _context(self, asker: Asker, version: int, client_id: str) -> Context:
         return Context(
             api_version=version,
             client_id=client_id,
-            client_host=connection.peer_host,
-            listener=connection.listener,
-            connection_id=connection.id,
+            session=asker.session,
             now_ms=self._clock.now_ms(),
             kind=self._kind,
-            on_close=partial(self._on_close, connection),
+            on_close=asker.when_closed,
         )
-
-    # -- connections that close -----------------------------------------------------------
-
-    def _on_close(self, connection: Connection, key: Hashable, callback: Callable[[], None]) -> None:
-        if connection.closed:
-            callback()
-        else:
-            self._closing.setdefault(connection.id, {})[key] = callback
-
-    def closed(self, connection: Connection) -> None:
-        """Tell those who asked that a connection has closed."""
-        for callback in self._closing.pop(connection.id, {}).values():
-            callback()
 
     # -- running a handler ----------------------------------------------------------------
 
     def _step(
         self,
-        connection: Connection,
+        asker: Asker,
         api: Api,
         correlation_id: int,
         context: Context,
@@ -180,14 +182,14 @@ class Dispatcher:
                 return encode_response(api.key, context.api_version, correlation_id, response)
         except Exception as error:
             return self._error(api, context.api_version, correlation_id, error)
-        slot = connection.open_slot(exclusive=True)
+        slot = asker.open_slot(exclusive=True)
         finishing = self._finish(slot, api, correlation_id, context.api_version, Resumed(work, waits_for))
         try:
             task = self._tasks.create_task(finishing)
         except RuntimeError:  # the node has stopped, and nobody would go on with this
             finishing.close()
             work.close()
-            connection.close()
+            asker.close()
             return PENDING
         self._waiting.add(task)
         task.add_done_callback(self._waiting.discard)
@@ -198,7 +200,7 @@ class Dispatcher:
         for task in list(self._waiting):
             task.cancel()
 
-    async def _finish(self, slot: Slot, api: Api, correlation_id: int, version: int, work: Awaitable[Any]) -> None:
+    async def _finish(self, slot: Place, api: Api, correlation_id: int, version: int, work: Awaitable[Any]) -> None:
         try:
             try:
                 pieces = encode_response(api.key, version, correlation_id, await work)

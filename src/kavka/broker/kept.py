@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kavka.broker.slots import OneSlot
+from kavka.broker.slots import OneSlot, Slots
 from kavka.kernels.frames import parse_produce
 from kavka.kernels.layout import ProduceFields
-from kavka.net.connection import Connection
 from kavka.replica.judging import PART_BYTES, Judging
 
 
@@ -24,10 +23,10 @@ class Kept(NamedTuple):
     client_id: str
 
 
-def keep(connection: Connection, request: memoryview, version: int, correlation_id: int, client_id: str) -> Kept:
+def keep(connection: Slots, request: memoryview, version: int, correlation_id: int, client_id: str) -> Kept:
     """Keep a copy of a request, as the connection goes on to use its buffer."""
     copy = memoryview(bytes(request))
-    place = OneSlot(connection.open_slot(exclusive=True), connection.listener)
+    place = OneSlot(connection.open_slot(exclusive=True), connection.session)
     return Kept(place, parse_produce(copy, 0, len(copy), version), len(copy), version, correlation_id, client_id)
 
 

@@ -4,26 +4,41 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from kavka.net.connection import Slot
+from kavka.model.types import Piece
+from kavka.net.session import Session
+
+
+class Place(Protocol):
+    """Where a late answer is given."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether nobody waits for the answer any more."""
+
+    def answer(self, pieces: list[Piece] | None) -> None:
+        """Give the response (None: there is none)."""
+
+    def abort(self) -> None:
+        """Close the connection instead of answering, after what is owed before."""
 
 
 class Slots(Protocol):
     """Where an answer finds its place."""
 
     @property
-    def listener(self) -> str:
-        """What the client came through."""
+    def session(self) -> Session:
+        """Who asks, and by which door they came."""
 
-    def open_slot(self, *, exclusive: bool) -> Slot:
+    def open_slot(self, *, exclusive: bool) -> Place:
         """Hold a place for a later answer."""
 
 
 class OneSlot(NamedTuple):
     """The place of a request that has been waiting already."""
 
-    slot: Slot
-    listener: str
+    slot: Place
+    session: Session
 
-    def open_slot(self, *, exclusive: bool) -> Slot:
+    def open_slot(self, *, exclusive: bool) -> Place:
         """The place that it has."""
         return self.slot

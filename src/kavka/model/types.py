@@ -67,6 +67,9 @@ class PinnedFile(Protocol):
     def fileno(self) -> int:
         """The descriptor to send from; valid while pinned."""
 
+    def read_at(self, position: int, length: int) -> bytes:
+        """Up to `length` bytes; fewer only at the end of the file."""
+
     def pin(self) -> None:
         """Keep the descriptor open until the matching unpin."""
 

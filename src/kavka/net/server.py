@@ -10,8 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kavka.model.clock import Clock
-from kavka.net.connection import Connection, Dispatch, ReceiveBuffers
+from kavka.net.buffers import ReceiveBuffers
+from kavka.net.connection import Connection, Receiver
+from kavka.net.hangups import HangUps
 from kavka.net.limits import ConnectionCount, ConnectionLimits
+from kavka.net.plain import plain
+from kavka.net.session import Session
+from kavka.net.sockets import Secure
+from kavka.net.transport import Transport
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +42,11 @@ class SocketOptions:
     backlog: int = 50
 
 
+def straight(dispatcher: Receiver) -> Receiver:
+    """Let the first frame of a connection be a request."""
+    return dispatcher
+
+
 @dataclass(frozen=True, slots=True)
 class BoundListener:
     """A listener whose port is known and whose clients can queue, but which is not served yet."""
@@ -44,6 +55,10 @@ class BoundListener:
     host: str
     port: int
     socket: socket.socket
+    secure: Secure = plain
+    """Makes the transport of a new connection."""
+    receiver: Callable[[Receiver], Receiver] = straight
+    """Makes the first receiver of a new connection, which may be one that lets the dispatcher have it later."""
 
 
 def bind(name: str, host: str, port: int, options: SocketOptions) -> BoundListener:
@@ -74,19 +89,18 @@ class Server:
     def __init__(
         self,
         listeners: list[BoundListener],
-        dispatch: Dispatch,
+        dispatch: Receiver,
         limits: ConnectionLimits,
         options: SocketOptions,
         clock: Clock,
-        on_close: Callable[[Connection], None] | None = None,
     ) -> None:
-        self._on_close = on_close
         self._listeners = listeners
         self._dispatch = dispatch.__call__  # bound, as the dispatcher binds its own
         self._limits = limits
         self._options = options
         self._clock = clock
         self._buffers = ReceiveBuffers()
+        self._hangups: HangUps | None = None
         self._count = ConnectionCount(limits)
         self._next_id = 0
         self._paused = False
@@ -100,6 +114,8 @@ class Server:
 
     async def run(self) -> None:
         """Serve until cancelled; then stop accepting and close what is left."""
+        if self._listeners:
+            self._hangups = HangUps(asyncio.get_running_loop())
         self._accept_on()
         sweep_seconds = max(1.0, min(10.0, self._limits.idle_ms / 2000)) if self._limits.idle_ms > 0 else 10.0
         try:
@@ -113,6 +129,8 @@ class Server:
                 listener.socket.close()
             for connection in list(self.connections.values()):
                 connection.close()
+            if self._hangups is not None:
+                self._hangups.close()
 
     async def drain(self, timeout_ms: int) -> None:
         """Stop accepting and reading, and wait until what was asked is answered."""
@@ -134,12 +152,12 @@ class Server:
     @property
     def received_bytes(self) -> int:
         """All bytes that clients have sent."""
-        return self._received_before + sum(one.received_bytes for one in self.connections.values())
+        return self._received_before + sum(one.transport.received_bytes for one in self.connections.values())
 
     @property
     def sent_bytes(self) -> int:
         """All bytes that clients were sent."""
-        return self._sent_before + sum(one.sent_bytes for one in self.connections.values())
+        return self._sent_before + sum(one.transport.sent_bytes for one in self.connections.values())
 
     # -- accepting ----------------------------------------------------------------------
 
@@ -193,33 +211,49 @@ class Server:
         except OSError:  # the client has gone already
             sock.close()
             return
-        if not self._count.admit(host):
+        loop, hangups = asyncio.get_running_loop(), self._hangups
+        assert hangups is not None  # nobody is accepted before the server runs
+        secure = listener.secure
+        opened = self.open(
+            listener.name, (host, port), lambda session: secure(loop, sock, hangups, session), listener.receiver
+        )
+        if opened is None:
             log.debug("refused a connection from %s: it has its share already", host)
             sock.close()
-            return
+
+    def open(
+        self,
+        listener: str,
+        client: tuple[str, int],
+        transport: Callable[[Session], Transport],
+        receiver: Callable[[Receiver], Receiver] = straight,
+    ) -> Connection | None:
+        """Serve a new connection, unless its address has its share already or nobody new is served."""
+        host, port = client
+        if self._draining or not self._count.admit(host):
+            return None
         self._next_id += 1
+        session = Session(self._next_id, listener, host, port)
         connection = Connection(
             loop=asyncio.get_running_loop(),
-            sock=sock,
-            connection_id=self._next_id,
-            listener=listener.name,
-            peer=(host, port),
-            dispatch=self._dispatch,
+            transport=transport(session),
+            session=session,
+            receiver=receiver(self._dispatch),
             buffers=self._buffers,
             max_frame=self._limits.max_frame_bytes,
             on_close=self._closed,
         )
-        self.connections[connection.id] = connection
+        self.connections[session.id] = connection
         connection.start()
+        return connection
 
     def _closed(self, connection: Connection) -> None:
-        del self.connections[connection.id]
-        self._seen.pop(connection.id, None)
-        self._received_before += connection.received_bytes
-        self._sent_before += connection.sent_bytes
-        self._count.release(connection.peer_host)
-        if self._on_close is not None:
-            self._on_close(connection)
+        session, transport = connection.session, connection.transport
+        del self.connections[session.id]
+        self._seen.pop(session.id, None)
+        self._received_before += transport.received_bytes
+        self._sent_before += transport.sent_bytes
+        self._count.release(session.client_host)
         if self._draining and not self.connections:
             self._all_gone.set()
         if self._paused and not self._count.full:
@@ -230,11 +264,11 @@ class Server:
         if self._limits.idle_ms <= 0:
             return
         now_ms = self._clock.monotonic_ms()
-        for connection in list(self.connections.values()):
-            moved = connection.received_bytes + connection.sent_bytes
-            seen = self._seen.get(connection.id)
-            if seen is None or seen[0] != moved:
-                self._seen[connection.id] = (moved, now_ms)
+        for number, connection in list(self.connections.items()):
+            moved = connection.transport.received_bytes + connection.transport.sent_bytes
+            seen = self._seen.get(number)
+            if seen is None or seen[0] != moved or connection.muted:
+                self._seen[number] = (moved, now_ms)
             elif now_ms - seen[1] >= self._limits.idle_ms:
-                log.debug("closing idle connection %d from %s", connection.id, connection.peer_host)
+                log.debug("closing idle connection %d from %s", number, connection.session.client_host)
                 connection.close()

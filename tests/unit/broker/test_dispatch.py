@@ -11,7 +11,8 @@ from kavka.broker.dispatch import Dispatcher, bind, error_response
 from kavka.broker.handlers.marks import handler
 from kavka.model.clock import ManualClock
 from kavka.model.errors import InvalidRequest, MalformedMessage, NotController, UnsupportedVersion
-from kavka.net.connection import PENDING
+from kavka.net.responses import PENDING
+from kavka.net.session import Session
 from kavka.protocol.header import encode_request, parse_response
 from kavka.protocol.registry import API, ApiKey
 from kavka.protocol.schemas.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -38,16 +39,16 @@ class Answers:
 class Client:
     """What a dispatcher needs of a connection."""
 
-    peer_host = "127.0.0.1"
-    listener = "PLAINTEXT"
-    id = 7
-
     def __init__(self):
+        self.session = Session(7, "PLAINTEXT", "127.0.0.1", 50_000)
         self.slot = Answers()
         self.closed = False
 
     def close(self):
         self.closed = True
+
+    def when_closed(self, key, callback):
+        raise AssertionError("nobody asked for that")
 
     def open_slot(self, *, exclusive):
         assert exclusive

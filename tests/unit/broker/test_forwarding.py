@@ -23,6 +23,7 @@ from kavka.model.errors import (
 )
 from kavka.net.limits import ConnectionLimits
 from kavka.net.server import Server, SocketOptions, bind
+from kavka.net.session import Session
 from kavka.protocol.header import encode_request
 from kavka.protocol.registry import ApiKey
 from kavka.protocol.schemas.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -37,7 +38,7 @@ BEAT = BrokerHeartbeatRequest(
     broker_id=1, broker_epoch=5, current_metadata_offset=9, want_fence=False, want_shut_down=False
 )
 TOPICS = CreateTopicsRequest(topics=[], timeout_ms=1000, validate_only=False)
-CLIENT = Context(7, "app", "10.1.2.3", "PLAINTEXT", 4, 0, "User:alice")
+CLIENT = Context(7, "app", Session(4, "PLAINTEXT", "10.1.2.3", 50_000, "User:alice"), 0)
 
 
 class Quorum:
@@ -97,7 +98,7 @@ async def controller(*args, **options):
     async with asyncio.TaskGroup() as tasks:
         stems = ["api_versions", "broker_heartbeat", "create_topics", "envelope"]
         dispatcher = Dispatcher(stems, (), {}, tasks, ManualClock(), handlers(*args, **options), kind=CONTROLLER)
-        server = Server([listener], dispatcher, LIMITS, SocketOptions(), ManualClock(), on_close=dispatcher.closed)
+        server = Server([listener], dispatcher, LIMITS, SocketOptions(), ManualClock())
         running = tasks.create_task(server.run())
         yield ("127.0.0.1", listener.port)
         dispatcher.give_up()

@@ -12,8 +12,9 @@ import pytest
 from kavka.model.clock import SystemClock
 from kavka.model.errors import MalformedMessage
 from kavka.model.types import FileSlice
-from kavka.net.connection import PENDING, SHARED_BUFFER_BYTES
+from kavka.net.buffers import SHARED_BUFFER_BYTES
 from kavka.net.limits import ConnectionLimits
+from kavka.net.responses import PENDING
 from kavka.net.server import NOT_SENT_BYTES, AddressInUseError, Server, SocketOptions, bind
 
 
@@ -290,7 +291,7 @@ def test_what_the_network_does_not_take_yet_stays_small():
             writer.write(frame(b"x"))
             await read_frames(reader, 1)
             (connection,) = server.connections.values()
-            with socket.socket(fileno=os.dup(connection.fd)) as same:
+            with socket.socket(fileno=os.dup(connection.transport.fd)) as same:
                 assert same.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == NOT_SENT_BYTES
             writer.close()
 
@@ -328,7 +329,7 @@ def test_one_client_with_many_requests_at_once_lets_the_others_have_their_turn()
     served = []
 
     def dispatch(connection, buffer, start, end):
-        served.append(connection.id)
+        served.append(connection.session.id)
         deadline = time.perf_counter() + 0.0005
         while time.perf_counter() < deadline:
             pass

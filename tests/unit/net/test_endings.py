@@ -14,12 +14,13 @@ import pytest
 from kavka.model.clock import ManualClock, SystemClock
 from kavka.model.errors import MalformedMessage
 from kavka.model.types import FileSlice
-from kavka.net import connection as connections
-from kavka.net.connection import PENDING
+from kavka.net import page_cache
 from kavka.net.limits import ConnectionLimits
+from kavka.net.plain import SMALL_SLICE_BYTES
+from kavka.net.responses import PENDING
 from kavka.net.server import Server, SocketOptions, bind
 
-LARGE = connections.SMALL_SLICE_BYTES + 1
+LARGE = SMALL_SLICE_BYTES + 1
 
 
 def frame(body: bytes) -> bytes:
@@ -220,8 +221,8 @@ def test_a_connection_that_closes_while_its_file_is_warmed_lets_go_of_the_file(t
         go_on.wait(10)
         raise OSError(5, "injected")
 
-    monkeypatch.setattr(connections, "cached", lambda *_: False)
-    monkeypatch.setattr(connections, "warm", warm)
+    monkeypatch.setattr(page_cache, "cached", lambda *_: False)
+    monkeypatch.setattr(page_cache, "warm", warm)
 
     async def test():
         async with serving(lambda *_: [struct.pack(">i", LARGE), FileSlice(file, 0, LARGE)]) as it:
@@ -249,8 +250,8 @@ def test_what_is_sent_before_a_range_that_is_warmed_is_not_held_back(tmp_path, m
         warming.set()
         go_on.wait(10)
 
-    monkeypatch.setattr(connections, "cached", lambda fd, position, length: position == 0)
-    monkeypatch.setattr(connections, "warm", warm)
+    monkeypatch.setattr(page_cache, "cached", lambda fd, position, length: position == 0)
+    monkeypatch.setattr(page_cache, "warm", warm)
 
     def dispatch(connection, buffer, start, end):
         return [struct.pack(">i", LARGE + 1), FileSlice(file, buffer[start], LARGE), b"!"]
@@ -264,7 +265,7 @@ def test_what_is_sent_before_a_range_that_is_warmed_is_not_held_back(tmp_path, m
             while not warming.is_set():
                 await asyncio.sleep(0.001)
             (one,) = it.server.connections.values()
-            with socket.socket(fileno=os.dup(one.fd)) as same:
+            with socket.socket(fileno=os.dup(one.transport.fd)) as same:
                 assert same.getsockopt(socket.IPPROTO_TCP, socket.TCP_CORK) == 0
             assert await reader.readexactly(len(expected)) == expected
             go_on.set()
@@ -281,8 +282,8 @@ def test_a_range_that_cannot_be_warmed_is_sent_as_far_as_it_goes(tmp_path, monke
     def warm(fd, position, length):
         raise OSError(5, "injected")
 
-    monkeypatch.setattr(connections, "cached", lambda *_: False)
-    monkeypatch.setattr(connections, "warm", warm)
+    monkeypatch.setattr(page_cache, "cached", lambda *_: False)
+    monkeypatch.setattr(page_cache, "warm", warm)
 
     async def test():
         async with serving(lambda *_: [struct.pack(">i", LARGE), FileSlice(file, 0, LARGE)]) as it:

@@ -26,6 +26,7 @@ from kavka.protocol.schemas.api_versions import (
     SupportedFeatureKey,
 )
 
+SOFTWARE_SINCE = 3
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.\-]*[a-zA-Z0-9])?")
 
 
@@ -50,8 +51,10 @@ async def api_versions(
 ) -> ApiVersionsResponse:
     """Say what this node can do."""
     names = (request.client_software_name, request.client_software_version)
-    if ctx.api_version >= 3 and not all(SOFTWARE.fullmatch(name) for name in names):
+    if ctx.api_version >= SOFTWARE_SINCE and not all(SOFTWARE.fullmatch(name) for name in names):
         return ApiVersionsResponse(error_code=InvalidRequest.code, api_keys=[])
+    if ctx.api_version >= SOFTWARE_SINCE:
+        ctx.session.client_software_name, ctx.session.client_software_version = names
     image = view.image
     finalized = {**image.features.levels, KRAFT_VERSION: view.kraft_version}
     return ApiVersionsResponse(

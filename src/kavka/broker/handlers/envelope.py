@@ -36,9 +36,8 @@ async def envelope(request: EnvelopeRequest, ctx: Context, handlers: Served) -> 
     principal = unpack_principal(request.request_principal)
     host = unpack_host(request.client_host_address)
     header, body = unpack_request(request.request_data)
-    client = replace(
-        ctx, api_version=header.api_version, client_id=header.client_id, client_host=host, principal=principal
-    )
+    session = replace(ctx.session, client_host=host, principal=principal)
+    client = replace(ctx, api_version=header.api_version, client_id=header.client_id, session=session)
     answer = await handlers.serve(body, client)
     if refuses(answer, NotController.code):
         raise NotController("this node is not the active controller")

@@ -9,12 +9,13 @@ Errors:     one per partition, answered at once; session errors for the whole re
 
 from __future__ import annotations
 
+from kavka.broker.slots import Slots
 from kavka.kernels.frames import encode_fetch_response, parse_fetch
 from kavka.kernels.layout import FetchFields
 from kavka.model.clock import Clock
 from kavka.model.errors import InvalidFetchSessionEpoch, KafkaError, KafkaStorageError, NotLeaderOrFollower
 from kavka.model.types import Piece
-from kavka.net.connection import PENDING, Connection, Reply
+from kavka.net.responses import PENDING, Reply
 from kavka.replica.fetching import FetchEntry, FetchSessions, FetchSet
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.reading import FetchAttempt, FetchedTopics, FetchLimits
@@ -42,7 +43,7 @@ class Fetch:
 
     def __call__(
         self,
-        connection: Connection,
+        connection: Slots,
         buffer: memoryview,
         pos: int,
         end: int,
@@ -61,14 +62,14 @@ class Fetch:
         if attempt.look() or request.max_wait_ms <= 0 or not scope.entries:
             topics = attempt.result()
             if attempt.failed:
-                return self._with_errors(connection.listener, version, correlation_id, scope.id, topics)
+                return self._with_errors(connection.session.listener, version, correlation_id, scope.id, topics)
             return encode_fetch_response(version, correlation_id, 0, 0, scope.id, topics)
         slot = connection.open_slot(exclusive=True)
         attempt.park(
             request.max_wait_ms,
             self._waiting,
             lambda topics: slot.answer(
-                self._with_errors(connection.listener, version, correlation_id, scope.id, topics)
+                self._with_errors(connection.session.listener, version, correlation_id, scope.id, topics)
                 if topics is not None
                 else refuse(version, correlation_id, InvalidFetchSessionEpoch.code)
             ),

@@ -21,7 +21,7 @@ from kavka.kernels.layout import ProduceFields
 from kavka.model.clock import Clock
 from kavka.model.errors import InvalidRequiredAcks, KafkaError, TransactionalIdAuthorizationFailed
 from kavka.model.types import Piece
-from kavka.net.connection import PENDING, Connection, Pending, Reply
+from kavka.net.responses import PENDING, Pending, Reply
 from kavka.replica.judging import AT_ONCE_BYTES, Judging
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.producing import Appended, Producing, Rows, Waits, has_transactional
@@ -55,7 +55,7 @@ class Produce:
 
     def __call__(
         self,
-        connection: Connection,
+        connection: Slots,
         buffer: memoryview,
         pos: int,
         end: int,
@@ -74,7 +74,7 @@ class Produce:
                     info = partition.append_plain(buffer, start, stop, now_ms)
                 except Exception as error:
                     refusal = self._producing.refuse(topic, partition, error, now_ms)
-                    return self._encode(version, correlation_id, refusal, connection.listener)
+                    return self._encode(version, correlation_id, refusal, connection.session.listener)
                 if info is not None:
                     return encode_produced(version, correlation_id, topic, index, info[0], info[2], info[4])
         asked = parse_produce(buffer, pos, end, version)
@@ -135,8 +135,8 @@ class Produce:
                 raise failed  # closes the connection: the only way to tell a producer that does not listen
             return None
         if not due and not behind:
-            return self._encode(version, correlation_id, rows, connection.listener)
-        slot, listener = connection.open_slot(exclusive=False), connection.listener
+            return self._encode(version, correlation_id, rows, connection.session.listener)
+        slot, listener = connection.open_slot(exclusive=False), connection.session.listener
         waits = Waits(asked[2], rows, due, behind)
         self._producing.settle(waits, lambda: slot.answer(self._encode(version, correlation_id, rows, listener)))
         return PENDING

@@ -17,6 +17,7 @@ from kavka.metadata.features import SUPPORTED
 from kavka.metadata.live import LiveSettings
 from kavka.model.settings import broker_values
 from kavka.model.types import Endpoint, Uuid
+from kavka.net.session import Session
 from kavka.protocol.compiler import decode, encode
 from kavka.quorum.status import QuorumStatus, ReplicaStatus
 from kavka.quorum.voters import ReplicaKey, Voter
@@ -100,7 +101,7 @@ def ask():
 
     def call(function, request, version, *services, listener="PLAINTEXT"):
         request = decode(type(request), encode(request, version), version)
-        ctx = Context(version, "test", "127.0.0.1", listener, 1, 0)
+        ctx = Context(version, "test", Session(1, listener, "127.0.0.1", 50_000), 0)
         response = asyncio.run(function(request, ctx, *services))
         return decode(type(response), encode(response, version), version)
 

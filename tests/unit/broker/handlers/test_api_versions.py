@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from kavka.broker.context import Context
 from kavka.broker.handlers import HANDLERS, HOT
 from kavka.broker.handlers.api_versions import api_versions
+from kavka.net.session import Session
 from kavka.protocol.registry import API, ApiKey
 from kavka.protocol.schemas.api_versions import ApiVersionsRequest
 
@@ -72,3 +76,14 @@ def test_a_client_whose_name_breaks_the_pattern_is_told_nothing(tell, bad):
 @pytest.mark.parametrize("good", ["x", "apache-kafka-java", "1.2.3", "a.b-c"])
 def test_a_client_whose_name_fits_the_pattern_is_served(tell, good):
     assert tell(name=good, software=good).error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "remembered"),
+    [(2, "", ("", "")), (3, "librdkafka", ("librdkafka", "2.1")), (3, "a b", ("", ""))],
+)
+def test_what_a_client_calls_itself_is_known_from_then_on(loop, version, name, remembered):
+    session = Session(1, "PLAINTEXT", "127.0.0.1", 50_000)
+    request = ApiVersionsRequest(client_software_name=name, client_software_version="2.1" if name else "")
+    asyncio.run(api_versions(request, Context(version, "test", session, 0), loop, loop.settings))
+    assert (session.client_software_name, session.client_software_version) == remembered

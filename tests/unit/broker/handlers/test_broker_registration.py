@@ -20,6 +20,7 @@ from kavka.model.errors import (
     StaleBrokerEpoch,
 )
 from kavka.model.types import Endpoint, Uuid
+from kavka.net.session import Session
 from kavka.protocol.schemas import controller_registration as controllers
 from kavka.protocol.schemas.allocate_producer_ids import AllocateProducerIdsRequest
 from kavka.protocol.schemas.broker_heartbeat import BrokerHeartbeatRequest
@@ -89,7 +90,7 @@ def test_the_controller_hears_of_it_when_the_connection_of_a_broker_closes(loop)
     closing = {}
     told = []
     loop.broker_disconnected = lambda *what: told.append(what)
-    ctx = Context(2, "test", "h", "CONTROLLER", 7, 0, on_close=closing.__setitem__)
+    ctx = Context(2, "test", Session(7, "CONTROLLER", "h", 50_000), 0, on_close=closing.__setitem__)
     epoch = asyncio.run(broker_registration(registration(loop), ctx, loop)).broker_epoch
     for beats in (0, 2):
         for _ in range(beats):

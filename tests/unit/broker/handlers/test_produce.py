@@ -18,7 +18,8 @@ from kavka.model.errors import (
     OutOfOrderSequenceNumber,
     UnknownTopicOrPartition,
 )
-from kavka.net.connection import PENDING
+from kavka.net.responses import PENDING
+from kavka.net.session import Session
 from kavka.protocol.header import encode_request, parse_response
 from kavka.protocol.registry import API, ApiKey
 from kavka.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -36,7 +37,7 @@ STORAGE_ERROR = 56
 class Client:
     """What Produce needs of a connection."""
 
-    listener = "PLAINTEXT"
+    session = Session(1, "PLAINTEXT", "127.0.0.1", 50_000)
 
     def __init__(self):
         self.answered = asyncio.get_running_loop().create_future()
@@ -294,7 +295,7 @@ def test_clients_do_not_write_to_internal_topics(held, produce):
 class Patient:
     """A connection on which a request may hold back those behind it."""
 
-    listener = "PLAINTEXT"
+    session = Session(1, "PLAINTEXT", "127.0.0.1", 50_000)
     closed = False
 
     def __init__(self):

@@ -1,0 +1,148 @@
+"""The order of responses: each leaves in the place of its request, however late it comes."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from enum import Enum
+from typing import Final, Protocol
+
+from kavka.model.types import FileSlice, Piece
+from kavka.net.transport import pin, unpin
+
+log = logging.getLogger(__name__)
+
+SLOT_BYTES: Final = 1024
+"""What an answer that is not there yet counts for among the unsent bytes."""
+
+
+class Pending(Enum):
+    """A receiver's answer when the response comes later, through the slot it opened."""
+
+    PENDING = "pending"
+
+
+PENDING: Final = Pending.PENDING
+
+
+Reply = bytes | list[Piece] | Pending | None
+"""An answer to send now, whole or in pieces, nothing at all, or an answer that comes later through a slot."""
+
+
+class Answered(Protocol):
+    """The connection whose requests are answered."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether nobody waits for answers any more."""
+
+    def on_answer(self, slot: Slot) -> None:
+        """A slot has its answer: send what has become sendable."""
+
+    def refuse(self) -> None:
+        """Serve nothing more, and close when all that is owed is sent."""
+
+    def close(self) -> None:
+        """Drop the connection."""
+
+
+class Slot:
+    """A request whose response is not there yet; it keeps its place in the order."""
+
+    __slots__ = ("_connection", "done", "exclusive", "pieces")
+
+    def __init__(self, connection: Answered, exclusive: bool) -> None:
+        self._connection = connection
+        self.exclusive = exclusive
+        self.done = False
+        self.pieces: list[Piece] = []
+
+    @property
+    def closed(self) -> bool:
+        """Whether nobody waits for the answer any more."""
+        return self._connection.closed
+
+    def answer(self, pieces: list[Piece] | None) -> None:
+        """Give the response (None: there is none)."""
+        if self.done:
+            raise RuntimeError("a request is answered once")
+        self.done = True
+        if self._connection.closed:
+            return
+        if pieces:
+            try:
+                pin(pieces)
+            except OSError as error:
+                log.error("an answer's file cannot be opened: %s", error)
+                self._connection.close()
+                return
+            self.pieces = pieces
+        self._connection.on_answer(self)
+
+    def abort(self) -> None:
+        """Close the connection instead of answering, after what is owed before."""
+        self.done = True
+        self._connection.refuse()
+        self._connection.on_answer(self)
+
+
+class Responses:
+    """The answers of one connection on their way into the queue of its transport."""
+
+    __slots__ = ("_connection", "_out", "slots", "unsent")
+
+    def __init__(self, connection: Answered, out: deque[Piece]) -> None:
+        self._connection = connection
+        self._out = out
+        self.slots: deque[Slot] = deque()
+        """Answers that are not there yet, and those that wait behind them."""
+        self.unsent = 0
+        """What the answers since everything was sent hold of memory."""
+
+    def put_whole(self, reply: bytes) -> bytearray | None:
+        """Send an answer after those before it; where the next may join it, as long as that is last in the queue."""
+        if self.slots:
+            self.put([reply])
+            return None
+        gathered = bytearray(reply)
+        self._out.append(gathered)
+        self.unsent += len(reply)
+        return gathered
+
+    def put(self, reply: list[Piece]) -> None:
+        """Send an answer in pieces after those before it; raises OSError if a file of it cannot be opened."""
+        files = False
+        for piece in reply:
+            if type(piece) is FileSlice:
+                files = True
+            else:
+                self.unsent += len(piece)
+        if files:
+            pin(reply)
+        if self.slots:
+            slot = Slot(self._connection, exclusive=False)
+            slot.done = True
+            slot.pieces = reply
+            self.slots.append(slot)
+        else:
+            self._out.extend(reply)
+
+    def open_slot(self, exclusive: bool) -> Slot:
+        """Hold a place for a later answer."""
+        slot = Slot(self._connection, exclusive)
+        self.slots.append(slot)
+        self.unsent += SLOT_BYTES
+        return slot
+
+    def release(self) -> None:
+        """Let go what waits for nothing any more."""
+        slots = self.slots
+        while slots and slots[0].done:
+            self._out.extend(slots.popleft().pieces)
+
+    def drop(self) -> None:
+        """Send nothing of what waits."""
+        for slot in self.slots:
+            if slot.done:
+                unpin(slot.pieces)
+        self.slots.clear()

@@ -1,0 +1,32 @@
+"""Who is at the other end of a connection, and by which door they came."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+
+
+class Guard(Protocol):
+    """Knows what a connection may do."""
+
+    def allows(self, operation: int, resource_type: int, name: str, /) -> bool:
+        """Whether it may do this with a resource."""
+
+
+@dataclass(slots=True)
+class Session:
+    """One per connection, from its first byte to its last; a log-in changes the principal."""
+
+    id: int
+    """The connection's number, which no other of this server ever has."""
+    listener: str
+    client_host: str
+    client_port: int
+    principal: str = ANONYMOUS
+    guard: Guard | None = None
+    """None where nobody is kept from anything."""
+    client_software_name: str = ""
+    client_software_version: str = ""
+    """What ApiVersions told (KIP-511); empty before, and of clients that do not tell."""
