@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from kavka.spark.columns import TYPES
 from kavka.spark.options import OptionError, SourceOptions, sink_options, source_options
 from kavka.spark.sink import BatchWriter, StreamWriter, check_schema
-from kavka.spark.source import BatchReader, FilteringReader, StreamReader
+from kavka.spark.source import BatchReader, StreamReader
 from kavka.spark.values import decoder
 
 
@@ -37,8 +37,7 @@ class KavkaDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For `spark.read`."""
-        options = source_options(self._given(), streaming=False)
-        return FilteringReader(options) if options.filter_pushdown else BatchReader(options)
+        return BatchReader(source_options(self._given(), streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  (Spark's name)
         """For `spark.readStream`."""
