@@ -6,17 +6,17 @@ A decoder answers with an array of the good rows and a list of the bad ones: (ro
 from __future__ import annotations
 
 import base64
-import datetime as dt
 import io
 import json
-from collections.abc import Callable, Sequence
-from decimal import Decimal, InvalidOperation
+from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
 from kavka.spark.ddl import SchemaError, parse_schema
+from kavka.spark.json_values import JsonDecoder
 from kavka.spark.options import SourceOptions
 
 Bad = list[tuple[int, str]]
@@ -101,84 +101,6 @@ class TextDecoder(_Rows):
 
     def _one(self, value: bytes) -> str:
         return value.decode()
-
-
-class JsonDecoder(_Rows):
-    """One JSON object for each value; fields that it lacks are null, those that the schema lacks are left out."""
-
-    def __init__(self, kind: Any) -> None:
-        self.kind = kind
-        self._convert = _json_converter(kind)
-
-    def _one(self, value: bytes) -> Any:
-        document = json.loads(value)
-        if not isinstance(document, dict):
-            raise TypeError(f"a JSON object was expected, not {type(document).__name__}")
-        return self._convert(document) if self._convert is not None else document
-
-
-Convert = Callable[[Any], Any]
-
-
-def _json_converter(kind: Any) -> Convert | None:
-    """What makes of JSON's few types the many of a schema; None where Arrow does it by itself."""
-    if pa.types.is_timestamp(kind):
-        return _nullable(_timestamp if kind.tz is not None else lambda text: _timestamp(text).replace(tzinfo=None))
-    if pa.types.is_date(kind):
-        return _nullable(dt.date.fromisoformat)
-    if pa.types.is_decimal(kind):
-        return _nullable(lambda number: _decimal(number, kind.scale))
-    if pa.types.is_binary(kind):
-        return _nullable(lambda text: base64.b64decode(text, validate=True))
-    if pa.types.is_list(kind):
-        each = _json_converter(kind.value_type)
-        return None if each is None else _nullable(lambda items: list(map(each, items)))
-    if pa.types.is_map(kind):
-        inner = _json_converter(kind.item_type) or _as_it_is
-        return _nullable(lambda items: [(key, inner(item)) for key, item in items.items()])
-    if pa.types.is_struct(kind):
-        return _struct_converter(kind)
-    return None
-
-
-def _struct_converter(kind: Any) -> Convert | None:
-    found = {field.name: _json_converter(field.type) for field in kind}
-    inner = {name: each for name, each in found.items() if each is not None}
-    required = [field.name for field in kind if not field.nullable]
-    if not inner and not required:
-        return None
-
-    def convert(document: dict[str, Any]) -> dict[str, Any]:
-        if not isinstance(document, dict):
-            raise TypeError(f"a JSON object was expected, not {type(document).__name__}")
-        for name in required:
-            if document.get(name) is None:
-                raise ValueError(f"field {name!r} is missing")
-        return {name: inner[name](item) if name in inner else item for name, item in document.items()}
-
-    return _nullable(convert)
-
-
-def _as_it_is(item: Any) -> Any:
-    return item
-
-
-def _nullable(convert: Convert) -> Convert:
-    return lambda item: None if item is None else convert(item)
-
-
-def _timestamp(item: Any) -> dt.datetime:
-    if isinstance(item, int | float) and not isinstance(item, bool):
-        return dt.datetime.fromtimestamp(item / 1000, dt.UTC)  # milliseconds, as Kafka's own
-    moment = dt.datetime.fromisoformat(item)
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
-
-
-def _decimal(number: str | float, scale: int) -> Decimal:
-    try:
-        return Decimal(str(number)).quantize(Decimal(1).scaleb(-scale))
-    except InvalidOperation:
-        raise ValueError(f"{number!r} is not a decimal") from None
 
 
 class AvroDecoder(_Rows):

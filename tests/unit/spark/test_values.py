@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kavka.spark.ddl import SchemaError, parse_schema
-from kavka.spark.values import AvroDecoder, JsonDecoder, ProtobufDecoder, TextDecoder, avro_type
+from kavka.spark.json_values import JsonDecoder
+from kavka.spark.values import AvroDecoder, ProtobufDecoder, TextDecoder, avro_type
 
 
 def test_ddl_becomes_arrow_types() -> None:
@@ -53,7 +54,7 @@ def test_json_is_converted_to_the_schemas_types() -> None:
         b'{"at": "2026-01-02T03:04:05Z", "day": "2026-01-02", "price": 1.5, "raw": "eA==", "n": 3, '
         b'"tags": ["2026-01-01"], "m": {"a": 1}, "unknown": {}}'
     )
-    rows, bad = decoder.decode([value, b'{"at": 1700000000000}', None])
+    rows, bad = decoder.decode([value, b'{"at": 1700000000}', None])
     assert bad == []
     first, second, third = rows.to_pylist()
     assert first == {
@@ -75,10 +76,14 @@ def test_json_is_converted_to_the_schemas_types() -> None:
         (b"", "JSONDecodeError"),
         (b"\xff", "UnicodeDecodeError"),
         (b"[1]", "a JSON object was expected"),
-        (b'{"id": "x", "at": null}', "does not fit the schema"),
+        (b'{"id": "x", "at": null}', "field 'id': \"x\" does not fit a BIGINT"),
+        (b'{"id": 1.5}', "field 'id': 1.5 does not fit a BIGINT"),
+        (b'{"id": 1.0}', "field 'id': 1.0 does not fit a BIGINT"),
+        (b'{"id": true}', "field 'id': true does not fit a BIGINT"),
+        (b'{"id": 1, "at": 1700000000000}', "not milliseconds?"),
         (b'{"at": "2026-01-01"}', "field 'id' is missing"),
-        (b'{"id": 1, "at": "yesterday"}', "Invalid isoformat"),
-        (b'{"id": 99999999999999999999}', "does not fit the schema"),
+        (b'{"id": 1, "at": "yesterday"}', "'yesterday' is not a date and time"),
+        (b'{"id": 99999999999999999999}', "does not fit a BIGINT"),
     ],
 )
 def test_a_bad_json_value_is_named_and_its_neighbours_stay(value: bytes, reason: str) -> None:
@@ -87,6 +92,41 @@ def test_a_bad_json_value_is_named_and_its_neighbours_stay(value: bytes, reason:
     assert [index for index, _ in bad] == [1]
     assert reason in bad[0][1]
     assert [row and row["id"] for row in rows.to_pylist()] == [1, None, 3]
+
+
+def test_a_misfit_spoils_its_row_and_no_other() -> None:
+    decoder = JsonDecoder(
+        parse_schema("n INT, l ARRAY<STRUCT<x: INT NOT NULL>>, m MAP<STRING, ARRAY<BIGINT>>, t STRING")
+    )
+    values = [
+        b'{"n": 1, "l": [{"x": 1}, null], "m": {"a": [1, null]}, "t": 1.50}',
+        b'{"n": 2, "l": [{"x": 1.5}]}',
+        None,
+        b'{"n": 3, "l": [{}]}',
+        b'{"n": 4, "m": {"a": [1], "b": [2.5]}}',
+        b'{"n": 5, "l": [], "m": {}, "t": {"a": [1.0, "b"]}}',
+        b'{"n": 6, "t": "\\ud800"}',
+        b"no json",
+    ]
+    rows, bad = decoder.decode(values)
+    assert rows.to_pylist() == [
+        {"n": 1, "l": [{"x": 1}, None], "m": [("a", [1, None])], "t": "1.50"},
+        *[None] * 4,
+        {"n": 5, "l": [], "m": [], "t": '{"a":[1.0,"b"]}'},
+        *[None] * 2,
+    ]
+    assert [index for index, _ in bad] == [1, 3, 4, 6, 7]
+    assert [reason.partition(":")[0] for _, reason in bad[:3]] == [
+        "field 'l[].x'",
+        "field 'l[].x' is missing",
+        "field 'm{}[]'",
+    ]
+
+
+@pytest.mark.parametrize("schema", ["m MAP<INT, INT>", "a ARRAY<MAP<BIGINT, STRING>>"])
+def test_a_map_whose_keys_json_cannot_have_is_refused(schema: str) -> None:
+    with pytest.raises(SchemaError, match="keys of JSON's objects are texts"):
+        JsonDecoder(parse_schema(schema))
 
 
 JSON = st.recursive(
