@@ -174,7 +174,11 @@ def test_avro_becomes_columns(client: Client, topic: Topic, read: Read) -> None:
             out = io.BytesIO()
             fastavro.schemaless_writer(out, schema, {"id": number, "tags": ["a"], "note": None, "at": TIME})
             producer.send(name, b"\0\0\0\0\7" + out.getvalue())
-    frame = read(name, value__format="avro", value__schema=json.dumps(schema), value__framing="confluent")
+    options = {"value.format": "avro", "value.schema": json.dumps(schema), "value.framing": "confluent"}
+    frame = read(name, **options, **{"value.schema.id": "7"})
+    assert "was written with schema 7, and value.schema is 8" in failure(
+        read(name, **options, **{"value.schema.id": "8"})
+    )
     assert frame.select("value.*").dtypes == [
         ("id", "bigint"),
         ("tags", "array<string>"),

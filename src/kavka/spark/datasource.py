@@ -20,7 +20,7 @@ from kavka.spark.columns import TYPES
 from kavka.spark.options import OptionError, SourceOptions, sink_options, source_options
 from kavka.spark.sink import BatchWriter, StreamWriter, check_schema
 from kavka.spark.source import BatchReader, StreamReader
-from kavka.spark.values import decoder
+from kavka.spark.values import decoder, loaded
 
 
 class KavkaDataSource(DataSource):
@@ -60,6 +60,10 @@ class KavkaDataSource(DataSource):
         return StreamWriter(options)
 
     def _given(self) -> Mapping[str, str]:
+        # Spark asks for the schema first, then keeps this object and sends it about: only here is the file needed.
+        schema = loaded(self.options.get("value.format", "").lower(), self.options.get("value.schema"))
+        if schema is not None:
+            self.options["value.schema"] = schema
         return dict(self.options)
 
     def _source(self) -> SourceOptions:
