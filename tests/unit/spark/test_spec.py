@@ -11,6 +11,7 @@ from kavka.spark.pipelines.project import create, transformation
 from kavka.spark.pipelines.spec import SpecError, load, parse
 
 FLOW: dict[str, Any] = {"name": "f", "source": {"topic": "t"}, "sink": {"table": {"path": "tables/f"}}}
+SHARED: dict[str, Any] = {"format": "iceberg", "catalog": {"uri": "http://127.0.0.1:1"}}
 
 
 def test_a_new_project_can_be_loaded(tmp_path: Path) -> None:
@@ -49,6 +50,15 @@ def test_paths_on_other_systems_stay_as_they_are(tmp_path: Path) -> None:
         ({"flows": [{**FLOW, "sink": {"table": {"path": "p", "format": "csv"}}}]}, "format is one of"),
         ({"flows": [{**FLOW, "source": {"topic": "t", "max_per_trigger": 0}}]}, "number from 1 on"),
         ({"flows": [{"name": "f"}]}, "lacks 'source'"),
+        ({"flows": [{**FLOW, "sink": {"table": {**SHARED, "path": "p"}}}]}, "a table in a catalog needs a name"),
+        (
+            {
+                "flows": [
+                    {**FLOW, "name": each, "sink": {"table": {**SHARED, "path": each, "name": "n.t"}}} for each in "ab"
+                ]
+            },
+            "flow b: table n.t is at .*/a already, not at .*/b",
+        ),
     ],
 )
 def test_a_mistake_is_told_with_its_place(document: Any, message: str, tmp_path: Path) -> None:

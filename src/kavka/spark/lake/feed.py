@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kavka.spark.advice import FULL, is_full_disk
-from kavka.spark.lake.iceberg import TWIN
 from kavka.spark.lake.table import LakeError, TableSpec, open_table
 
 if TYPE_CHECKING:
@@ -46,9 +45,10 @@ def add_batch(spec: TableSpec, query: str, frame: DataFrame, batch: int) -> int:
     staged = table.staging(query, batch)
     partition_by = list(spec.partition_by)
     if spec.format == "iceberg":
-        for name in spec.partition_by:
-            frame = frame.withColumn(TWIN + name, frame[name])
-        partition_by = [TWIN + name for name in spec.partition_by]
+        # Spark leaves what it partitions by out of its files, and Iceberg wants it in: so twins are left out.
+        partition_by = twins(frame.columns, spec.partition_by)
+        for name, twin in zip(spec.partition_by, partition_by, strict=True):
+            frame = frame.withColumn(twin, frame[name])
     writer = frame.write.mode("error")
     if partition_by:
         writer = writer.partitionBy(*partition_by)
@@ -61,3 +61,16 @@ def add_batch(spec: TableSpec, query: str, frame: DataFrame, batch: int) -> int:
         if table.last_batch(query) != batch:
             table.discard(staged)  # it would only take more of what there is too little of
         raise LakeError(f"table {spec.path}: no space is left for batch {batch}: {FULL}") from error
+
+
+def twins(columns: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Names for copies of some columns that no column has, in whatever case."""
+    taken = {column.lower() for column in columns}
+    found = []
+    for name in names:
+        twin = f"by_{name}"
+        while twin.lower() in taken:
+            twin = f"by_{twin}"
+        taken.add(twin.lower())
+        found.append(twin)
+    return found

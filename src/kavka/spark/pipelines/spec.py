@@ -101,6 +101,7 @@ def parse(document: Any, folder: Path, bootstrap: str | None = None) -> Pipeline
         raise SpecError("the spec has no flows")
     if len(set(names)) != len(names):
         raise SpecError(f"two flows have the same name: {', '.join(names)}")
+    _check_tables(flows)
     named = node.text("bootstrap", "127.0.0.1:9092")
     pipeline = Pipeline(
         name=node.text("name", folder.name),
@@ -115,6 +116,17 @@ def parse(document: Any, folder: Path, bootstrap: str | None = None) -> Pipeline
     )
     node.done()
     return pipeline
+
+
+def _check_tables(flows: tuple[Flow, ...]) -> None:
+    """Two flows may feed one table, but then they say so with the same path."""
+    paths: dict[Any, str] = {}
+    for flow in flows:
+        table = flow.sink.table
+        if table is not None and table.catalog:
+            known = paths.setdefault((tuple(sorted(table.catalog.items())), table.name), table.path)
+            if known != table.path:
+                raise SpecError(f"flow {flow.name}: table {table.name} is at {known} already, not at {table.path}")
 
 
 def _flow(node: _Node, folder: Path) -> Flow:
@@ -170,10 +182,12 @@ def _table(node: _Node, folder: Path) -> TableSpec:
         path=_located(node.text("path"), folder),
         format=form,  # type: ignore[arg-type]
         partition_by=tuple(map(str, node.items("partition_by"))),
-        name=node.text("name", "default.events"),
+        name=node.text("name", ""),
         catalog=node.texts("catalog"),
     )
     node.done()
+    if table.catalog and not table.name:
+        raise SpecError(f"{node.place}: a table in a catalog needs a name: `name: NAMESPACE.TABLE`")
     return table
 
 
