@@ -1,4 +1,4 @@
-"""Bulk work on whole topics and tables: backfill, compaction, mirroring, verification, and how things stand."""
+"""Bulk work on whole topics and tables: compaction, mirroring, verification, and how things stand."""
 
 from __future__ import annotations
 
@@ -16,11 +16,9 @@ from kavka.model.errors import KafkaError
 from kavka.spark import reading
 from kavka.spark.brokers import Brokers
 from kavka.spark.columns import decode_batch
-from kavka.spark.lake.feed import add_batch
 from kavka.spark.lake.table import Compacted, open_table
 from kavka.spark.offsets import Range, from_json, plan
 from kavka.spark.options import SourceOptions, source_options
-from kavka.spark.pipelines.flows import batch_frame
 from kavka.spark.pipelines.progress import STATUS
 from kavka.spark.pipelines.spec import Flow, Pipeline, SpecError
 
@@ -28,17 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEFAULT_TARGET: Final = 128 << 20
-
-
-def backfill(spark: SparkSession, pipeline: Pipeline, flow: Flow, place: Mapping[str, str], key: str) -> int:
-    """Write what lies between two places through a flow's function into its table; how many rows that added.
-
-    The key makes it repeatable: a backfill of the same key is done once.
-    """
-    if flow.sink.table is None:
-        raise SpecError(f"flow {flow.name} writes to a topic: backfill is for tables")
-    frame = batch_frame(spark, pipeline, flow, dict(place))
-    return add_batch(flow.sink.table, f"backfill-{key}", frame, 0)
 
 
 def compact(pipeline: Pipeline, target_bytes: int = DEFAULT_TARGET) -> dict[str, Compacted]:
