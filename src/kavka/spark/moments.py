@@ -11,7 +11,7 @@ from typing import Any, Final
 _DAY: Final = r"\+?(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})"
 _DATE: Final = re.compile(_DAY + r"(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
 _MOMENT: Final = re.compile(
-    _DAY + r"(?:[ T](?:(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?(?: *([A-Za-z+-].*))?)?)?)?)?)?", re.ASCII
+    _DAY + r"(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?(?: *([A-Za-z+-].*))?)?)?)?)?)?", re.ASCII
 )
 _OFFSET: Final = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2})(?::?(\d{2}))?)?", re.ASCII)
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

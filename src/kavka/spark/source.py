@@ -36,7 +36,7 @@ from kavka.spark.offsets import (
     plan,
     to_json,
 )
-from kavka.spark.options import ERROR, SourceOptions
+from kavka.spark.options import ERROR, HEADERS, SourceOptions
 from kavka.spark.values import Bad, Decoder, decoder
 
 Json = dict[str, Any]
@@ -66,7 +66,7 @@ def read(options: SourceOptions, partition: InputPartition) -> Iterator[Any]:
         return
     # What is needed for a dead letter is read too, whether or not the query wants to see it.
     wanted = (name for name in columns if name != ERROR)
-    needed = tuple(dict.fromkeys((*wanted, "key", "offset", "timestamp")))
+    needed = tuple(dict.fromkeys((*wanted, "key", "offset", "timestamp", *_with_letters(options))))
     found = reading.chunks(part, options, partition.topic_id)
     for batch in record_batches(part.topic_partition, found, part.start, part.end, needed):
         yield _decoded(options, part.topic_partition, batch, made)
@@ -89,6 +89,10 @@ def _decoded(options: SourceOptions, tp: TopicPartition, batch: Any, made: Decod
     return decoded.filter(pa.array([row not in rejected for row in range(decoded.num_rows)]))
 
 
+def _with_letters(options: SourceOptions) -> tuple[str, ...]:
+    return () if options.dead_letter_topic is None else (HEADERS,)
+
+
 def _letters(tp: TopicPartition, batch: Any, bad: Bad) -> list[DeadLetter]:
     return [
         DeadLetter(
@@ -98,9 +102,15 @@ def _letters(tp: TopicPartition, batch: Any, bad: Bad) -> list[DeadLetter]:
             batch.column("key")[row].as_py(),
             batch.column("value")[row].as_py(),
             reason,
+            _original(batch, row),
         )
         for row, reason in bad
     ]
+
+
+def _original(batch: Any, row: int) -> list[tuple[str, bytes | None]]:
+    found = batch.column(HEADERS)[row].as_py() if HEADERS in batch.schema.names else None
+    return [(each["key"], each["value"]) for each in found or ()]
 
 
 def _set_aside(options: SourceOptions, letters: Sequence[DeadLetter]) -> None:

@@ -28,6 +28,20 @@ def test_a_new_project_can_be_loaded(tmp_path: Path) -> None:
         create(tmp_path / "p", "p", "h:1")
 
 
+def test_the_file_of_a_schema_is_one_of_the_project(tmp_path: Path) -> None:
+    (tmp_path / "order.pb").write_bytes(b"x")
+
+    def schema(**source: str) -> str | None:
+        return parse({"flows": [{**FLOW, "source": {"topic": "t", **source}}]}, tmp_path).flows[0].source.schema
+
+    assert schema(format="avro", schema="order.avsc") == str(tmp_path / "order.avsc")
+    assert schema(format="avro", schema="/elsewhere/order.avsc") == "/elsewhere/order.avsc"
+    assert schema(format="avro", schema='{"type": "record"}') == '{"type": "record"}'
+    assert schema(format="protobuf", schema="order.pb") == str(tmp_path / "order.pb")
+    assert schema(format="protobuf", schema="AAAA") == "AAAA"
+    assert schema(format="json", schema="id BIGINT") == "id BIGINT"
+
+
 def test_paths_on_other_systems_stay_as_they_are(tmp_path: Path) -> None:
     table = {"path": "s3://bucket/t", "format": "iceberg"}
     pipeline = parse({"flows": [{**FLOW, "sink": {"table": table}}], "checkpoint": "/ck"}, tmp_path)

@@ -132,7 +132,7 @@ def _check_tables(flows: tuple[Flow, ...]) -> None:
 def _flow(node: _Node, folder: Path) -> Flow:
     flow = Flow(
         name=node.text("name"),
-        source=_source(_Node(node.take("source"), f"{node.place}.source")),
+        source=_source(_Node(node.take("source"), f"{node.place}.source"), folder),
         sink=_sink(_Node(node.take("sink"), f"{node.place}.sink"), folder),
         transform=node.optional("transform"),
     )
@@ -140,12 +140,13 @@ def _flow(node: _Node, folder: Path) -> Flow:
     return flow
 
 
-def _source(node: _Node) -> Source:
+def _source(node: _Node, folder: Path) -> Source:
+    form = node.optional("format")
     source = Source(
         topic=node.optional("topic"),
         pattern=node.optional("pattern"),
-        format=node.optional("format"),
-        schema=node.optional("schema"),
+        format=form,
+        schema=_schema(form, node.optional("schema"), folder),
         message=node.optional("message"),
         start=node.text("start", "earliest"),
         max_per_trigger=node.number("max_per_trigger"),
@@ -156,6 +157,15 @@ def _source(node: _Node) -> Source:
     if (source.topic is None) == (source.pattern is None):
         raise SpecError(f"{node.place}: exactly one of topic and pattern says what to read")
     return source
+
+
+def _schema(form: str | None, schema: str | None, folder: Path) -> str | None:
+    """A schema as it is, or its file in the project."""
+    if schema is None or form not in ("avro", "protobuf") or schema.lstrip().startswith("{"):
+        return schema
+    located = _located(schema, folder)
+    is_file = form == "avro" or (len(schema) < 4096 and Path(located).is_file())
+    return located if is_file else schema  # the other thing that Protobuf takes is base64
 
 
 def _sink(node: _Node, folder: Path) -> Sink:
