@@ -81,7 +81,8 @@ class JsonDecoder:
             array = _spliced(array, self._rows(documents, few), again)
             reasons = {index: reason for index, reason in reasons.items() if reason is not _INEXACT}
             reasons.update((again[index], reason) for index, reason in few.items())
-        return array, sorted(reasons.items())
+        # A reason may quote what is no text, and is to be one.
+        return array, sorted((row, why.encode(errors="backslashreplace").decode()) for row, why in reasons.items())
 
     def _rows(self, documents: list[Any], reasons: dict[int, str]) -> Any:
         array = self._build(documents, reasons.setdefault)
@@ -94,7 +95,7 @@ class JsonDecoder:
             return None
         try:
             document = self._parse(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             again.append(index)
             return None
         return document if document is not None else _NULL
@@ -174,7 +175,7 @@ def _leaf(kind: Any, name: str, exact: frozenset[type], convert: Callable[[Any],
             except _InexactError:
                 made[index] = None
                 report(index, _INEXACT)
-            except (ValueError, OverflowError) as error:
+            except (ValueError, OverflowError, RecursionError) as error:
                 made[index] = None
                 report(index, f"field {name!r}: {error}"[:300])
         return pa.array(made, kind)

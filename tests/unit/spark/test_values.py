@@ -23,7 +23,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 
 from kavka.spark.datasource import KavkaDataSource
 from kavka.spark.ddl import SchemaError, parse_schema
-from kavka.spark.json_values import JsonDecoder
+from kavka.spark.json_values import JsonDecoder, _exactly
 from kavka.spark.options import SourceOptions, source_options
 from kavka.spark.values import AvroDecoder, ProtobufDecoder, TextDecoder
 from kavka.spark.values import decoder as made_decoder
@@ -96,6 +96,8 @@ def test_json_is_converted_to_the_schemas_types() -> None:
         (b'{"at": "2026-01-01"}', "field 'id' is missing"),
         (b'{"id": 1, "at": "yesterday"}', "'yesterday' is not a date and time"),
         (b'{"id": 99999999999999999999}', "does not fit a BIGINT"),
+        (b'{"id": "\\ud800"}', "\\ud800"),
+        (b'{"id": ' + b"[" * 5000 + b"]" * 5000 + b"}", "recursion"),
     ],
 )
 def test_a_bad_json_value_is_named_and_its_neighbours_stay(value: bytes, reason: str) -> None:
@@ -159,6 +161,22 @@ def test_no_value_makes_the_decoder_fail_or_lose_count(values: list[bytes | None
             assert index not in rejected
         if index in rejected:
             assert not rows[index].is_valid
+
+
+@given(
+    st.lists(st.binary(max_size=12) | JSON.map(lambda value: json.dumps({"a": value, "b": value}).encode()), max_size=6)
+)
+def test_the_quick_parser_reads_what_the_exact_one_reads(values: list[bytes]) -> None:
+    for schema in (
+        "a BIGINT, b STRING",
+        "a STRUCT<a: INT, b: STRING>, b ARRAY<STRING>",
+        "a DOUBLE, b MAP<STRING, FLOAT>",
+    ):
+        quick, exact = (JsonDecoder(parse_schema(schema)) for _ in range(2))
+        exact._parse = _exactly
+        (rows, bad), (expected, wrong) = quick.decode(values), exact.decode(values)
+        assert rows.equals(expected)
+        assert [index for index, _ in bad] == [index for index, _ in wrong]
 
 
 def test_text_is_utf8() -> None:

@@ -49,10 +49,9 @@ def backfill(spark: SparkSession, pipeline: Pipeline, flow: Flow, place: Mapping
     spec = flow.sink.table
     if spec is None:
         raise SpecError(f"flow {flow.name} writes to a topic: backfill is for tables")
-    settings = {**source_settings(pipeline, flow.source), **place}
-    if "startingTimestamp" in place:
-        settings.pop("startingOffsets", None)
-    brokers = Brokers(source_options(settings, streaming=False))
+    stream_only = ("startingOffsets", "startingTimestamp", "maxOffsetsPerTrigger")
+    settings = {name: each for name, each in source_settings(pipeline, flow.source).items() if name not in stream_only}
+    brokers = Brokers(source_options({**settings, **place}, streaming=False))
     try:
         bounds = brokers.bounds()
         start = brokers.starting(bounds)
