@@ -211,7 +211,7 @@ def _struct(kind: Any, name: str) -> Build:
         for field, make in zip(fields, inner, strict=True):
             key = field.name
             column = [None if item is None else item.get(key) for item in kept]
-            if not field.nullable:
+            if not field.nullable and None in column:
                 for index, item in enumerate(column):
                     if item is None and kept[index] is not None:
                         report(index, f"field {f'{name}.{key}'.lstrip('.')!r} is missing")
@@ -229,6 +229,7 @@ def _list(kind: Any, name: str) -> Build:
         kept = _of_type(list, items, name, report)
         offsets, owners = _spread(kept)
         flat = [item for each in kept if each is not None for item in each]
+        _need(kind.value_field, flat, f"{name}[]", owners, report)
         values = make(flat, lambda index, reason: report(owners[index], reason))
         return pa.ListArray.from_arrays(offsets, values, type=kind)
 
@@ -245,10 +246,19 @@ def _map(kind: Any, name: str) -> Build:
         offsets, owners = _spread(kept)
         keys = _keys([key for each in kept if each is not None for key in each], owners, report)
         flat = [item for each in kept if each is not None for item in each.values()]
+        _need(kind.item_field, flat, f"{name}{{}}", owners, report)
         values = make(flat, lambda index, reason: report(owners[index], reason))
-        return pa.MapArray.from_arrays(offsets, keys, values).cast(kind)
+        return pa.MapArray.from_arrays(offsets, keys, values, type=kind)
 
     return build
+
+
+def _need(field: Any, items: list[Any], name: str, owners: list[int], report: Report) -> None:
+    """Tell of what is null and must not be."""
+    if not field.nullable and None in items:
+        for index, item in enumerate(items):
+            if item is None:
+                report(owners[index], f"field {name!r} is missing")
 
 
 def _keys(keys: list[str], owners: list[int], report: Report) -> Any:

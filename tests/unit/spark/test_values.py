@@ -137,6 +137,18 @@ def test_a_misfit_spoils_its_row_and_no_other() -> None:
     ]
 
 
+def test_what_must_not_be_null_is_not() -> None:
+    array = {"type": "array", "elementType": "long", "containsNull": False}
+    many = {"type": "map", "keyType": "string", "valueType": "long", "valueContainsNull": False}
+    fields = [
+        {"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in (("a", array), ("m", many))
+    ]
+    decoder = JsonDecoder(parse_schema(json.dumps({"type": "struct", "fields": fields})))
+    rows, bad = decoder.decode([b'{"a": [1], "m": {"x": 1}}', b'{"a": [1, null]}', b'{"m": {"x": null}}', b"{}"])
+    assert rows.to_pylist() == [{"a": [1], "m": [("x", 1)]}, None, None, {"a": None, "m": None}]
+    assert bad == [(1, "field 'a[]' is missing"), (2, "field 'm{}' is missing")]
+
+
 @pytest.mark.parametrize("schema", ["m MAP<INT, INT>", "a ARRAY<MAP<BIGINT, STRING>>"])
 def test_a_map_whose_keys_json_cannot_have_is_refused(schema: str) -> None:
     with pytest.raises(SchemaError, match="keys of JSON's objects are texts"):
