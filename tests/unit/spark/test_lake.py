@@ -86,6 +86,23 @@ def test_delta_commits_to_the_version_whose_marks_it_has_seen(tmp_path: Path) ->
     assert content(spec) == [1, 2, 3, 4, 5, 9]
 
 
+@pytest.mark.parametrize("base", [Delta, Iceberg])
+def test_a_commit_that_went_through_and_was_told_to_have_failed_is_not_undone(base: Any, tmp_path: Path) -> None:
+    from deltalake.exceptions import CommitFailedError
+    from pyiceberg.exceptions import CommitFailedException
+
+    class Unsure(base):  # type: ignore[misc]
+        def _write(self, *given: Any) -> None:
+            super()._write(*given)
+            raise CommitFailedError("no answer") if base is Delta else CommitFailedException("no answer")
+
+    spec = TableSpec(str(tmp_path), "delta" if base is Delta else "iceberg")
+    add(Unsure(spec), 0, 1, 2)
+    assert content(spec) == [1, 2]
+    assert add(open_table(spec), 0, 1, 2) == 0
+    assert content(spec) == [1, 2]
+
+
 MEANWHILE: list[Callable[[], int]] = []
 
 

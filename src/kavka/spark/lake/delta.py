@@ -63,7 +63,8 @@ class Delta:
                 # Asked of the version that the commit goes on from: the same mark after it is a conflict.
                 last = table.transaction_version(query)
                 if last is not None and last >= batch:
-                    self.discard(staged)
+                    if failed is None:  # a commit that failed may have gone through, and the table have these files
+                        self.discard(staged)
                     return 0
                 self._write(table, written, {query: batch, **marks})
             except CommitFailedError as error:

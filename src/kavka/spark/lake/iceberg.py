@@ -76,7 +76,8 @@ class Iceberg:
             table = self._open() or self._create(schema)
             last = table.properties.get(BATCH + query)
             if last is not None and int(last) >= batch:
-                self.discard(staged)
+                if failed is None:  # a commit that failed may have gone through, and the table have these files
+                    self.discard(staged)
                 return 0
             # The library would try again on a newer snapshot without a look at its marks.
             table.metadata.properties["commit.retry.num-retries"] = "0"
