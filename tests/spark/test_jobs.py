@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,10 @@ import pytest
 from tests.spark.conftest import fill
 
 from kavka.client.blocking import Client
-from kavka.spark.pipelines.jobs import backfill, mirror, verify
-from kavka.spark.pipelines.spec import load
+from kavka.spark.pipelines.backfill import backfill
+from kavka.spark.pipelines.flows import start_query
+from kavka.spark.pipelines.jobs import mirror, verify
+from kavka.spark.pipelines.spec import Pipeline, SpecError, load
 from kavka.testing import Cluster
 
 Topic = Callable[..., str]
@@ -63,23 +67,84 @@ def test_verification_counts_what_is_sound_and_names_what_is_not(
     assert any("CRC does not match" in fault for fault in faults)
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_a_backfill_of_the_same_places_is_done_once(
-    client: Client, topic: Topic, spark: Any, node: Cluster, tmp_path: Path
-) -> None:
+@pytest.fixture
+def numbers(client: Client, topic: Topic, node: Cluster, tmp_path: Path) -> tuple[Pipeline, str]:
+    """A pipeline with one flow into a table, and its topic with twenty records, two of them bad."""
     name = topic()
-    topic_dead = f"{name}-dead"
-    client.admin.create_topic(topic_dead, partitions=1)
-    with client.producer() as producer:
-        for number in range(20):
-            producer.send(name, json.dumps({"number": number}).encode() if number % 10 else b"bad", partition=0)
+    client.admin.create_topic(f"{name}-dead", partitions=1)
+    produce(client, name, range(20))
     (tmp_path / "pipeline.yaml").write_text(SPEC.format(bootstrap=node.bootstrap, topic=name))
-    pipeline = load(tmp_path)
+    return load(tmp_path), name
+
+
+def produce(client: Client, topic: str, numbers: range) -> None:
+    with client.producer() as producer:
+        for number in numbers:
+            producer.send(topic, json.dumps({"number": number}).encode() if number % 10 else b"bad", partition=0)
+
+
+def stream(spark: Any, pipeline: Pipeline, start: str = "earliest") -> None:
+    """Let the stream read what is there."""
+    (flow,) = pipeline.flows
+    query = start_query(spark, pipeline, replace(flow, source=replace(flow.source, start=start)), once=True)
+    query.awaitTermination()
+
+
+def rows(pipeline: Pipeline) -> list[int]:
+    from deltalake import DeltaTable
+
+    table = pipeline.flows[0].sink.table
+    assert table is not None
+    return sorted(DeltaTable(table.path).to_pyarrow_table().column("number").to_pylist())
+
+
+def until(name: str, first: int, after: int) -> dict[str, str]:
+    edges = [json.dumps({name: {"0": offset, "1": 0}}) for offset in (first, after)]
+    return {"startingOffsets": edges[0], "endingOffsets": edges[1]}
+
+
+GOOD = [number for number in range(20) if number % 10]
+
+
+def test_a_backfill_leaves_out_what_an_earlier_one_has_written(
+    client: Client, spark: Any, numbers: tuple[Pipeline, str]
+) -> None:
+    pipeline, name = numbers
     flow = pipeline.flow(None)
-    until = {"startingOffsets": "earliest", "endingOffsets": json.dumps({name: {"0": 15, "1": 0}})}
-    assert backfill(spark, pipeline, flow, until, "first") == 13
-    assert backfill(spark, pipeline, flow, until, "first") == 0
-    rest = {"startingOffsets": json.dumps({name: {"0": 15, "1": 0}}), "endingOffsets": "latest"}
-    assert backfill(spark, pipeline, flow, rest, "second") == 5
-    with client.consumer(topic_dead) as consumer:
+    assert backfill(spark, pipeline, flow, until(name, 3, 8)).rows == 5
+    again = backfill(spark, pipeline, flow, until(name, 3, 8))
+    assert (again.rows, again.said[-1]) == (0, "nothing to do: nothing is left")
+    more = backfill(spark, pipeline, flow, until(name, 0, 15))
+    assert (more.rows, len(more.said)) == (8, 1)
+    assert backfill(spark, pipeline, flow, {"startingOffsets": "earliest", "endingOffsets": "latest"}).rows == 5
+    assert rows(pipeline) == GOOD
+    with client.consumer(f"{name}-dead") as consumer:
         assert [record.value for record in consumer.until_end()] == [b"bad", b"bad"]
+    with pytest.raises(Exception, match=r"begins .*-0 at offset 0, and a backfill has written 15 to 19 already"):
+        stream(spark, pipeline)
+    assert rows(pipeline) == GOOD
+
+
+def test_a_backfill_ends_where_the_stream_began(client: Client, spark: Any, numbers: tuple[Pipeline, str]) -> None:
+    pipeline, name = numbers
+    flow = pipeline.flow(None)
+    stream(spark, pipeline, "latest")
+    produce(client, name, range(21, 25))
+    stream(spark, pipeline, "latest")
+    assert rows(pipeline) == [21, 22, 23, 24]
+    with pytest.raises(SpecError, match=f"the stream of flow numbers writes {name}-0 from offset 20 on, too"):
+        backfill(spark, pipeline, flow, {"startingOffsets": "earliest", "endingOffsets": "latest"})
+    shutil.rmtree(Path(pipeline.checkpoint_of(flow)) / "offsets")  # Spark keeps those of the last hundred batches
+    assert backfill(spark, pipeline, flow, {"startingOffsets": "earliest"}).rows == 18
+    assert backfill(spark, pipeline, flow, {"startingOffsets": "earliest"}).rows == 0
+    assert rows(pipeline) == [*GOOD, 21, 22, 23, 24]
+
+
+def test_a_stream_that_reads_everything_leaves_nothing_to_a_backfill(spark: Any, numbers: tuple[Pipeline, str]) -> None:
+    pipeline, _ = numbers
+    flow = pipeline.flow(None)
+    for _ in range(2):  # before its first run, and after it
+        done = backfill(spark, pipeline, flow, {"startingOffsets": "earliest"})
+        assert (done.rows, done.said) == (0, ("nothing to do: the flow's stream writes all of it",))
+        stream(spark, pipeline)
+        assert rows(pipeline) == GOOD

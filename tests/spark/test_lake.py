@@ -123,3 +123,11 @@ def test_a_parquet_compaction_leaves_unfinished_batches_alone_and_finishes_one_t
 def test_a_table_without_the_column_it_is_partitioned_by_is_refused(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(LakeError, match="partitioned by day, which the batch does not have"):
         add_batch(TableSpec(str(tmp_path), "delta", ("day",)), "query", spark.range(1), 0)
+
+
+def test_a_column_named_like_the_copy_that_iceberg_is_partitioned_by_is_kept(spark: Any, tmp_path: Path) -> None:
+    spec = TableSpec(str(tmp_path), "iceberg", ("day",))
+    frame = spark.range(10).selectExpr("id as number", "id % 2 as day", "id * 3 as by_day")
+    assert add_batch(spec, "query", frame, 0) == 10
+    assert foreign(spec) == (10, sum(range(10)))
+    assert foreign(spec, column="by_day") == (10, 3 * sum(range(10)))

@@ -57,6 +57,9 @@ def test_a_project_runs_stops_and_goes_on(project: tuple[Path, str], client: Cli
     assert first.stderr.rstrip().endswith("done: everything that was there has been read")
     (status,) = rows(kavka("status", str(folder), "-o", "json"))
     assert (status["state"], status["batch"], status["lag"], status["table_rows"]) == ("stopped", 0, 0, 196)
+    again = kavka("backfill", str(folder), "--from", "earliest", "-o", "json")
+    assert rows(again) == [{"flow": "orders", "rows": 0}]
+    assert "nothing to do: the flow's stream writes all of it" in again.stderr
     orders(client, topic, range(200, 300))
     (status,) = rows(kavka("status", str(folder), "-o", "json"))
     assert status["lag"] == 100
@@ -68,6 +71,8 @@ def test_a_project_runs_stops_and_goes_on(project: tuple[Path, str], client: Cli
     while rows(kavka("status", str(folder), "-o", "json"))[0]["lag"]:
         assert running.poll() is None
         assert time.monotonic() < deadline
+    assert rows(kavka("status", str(folder), "-o", "json"))[0]["state"] == "running"
+    assert "runs already" in kavka("run", str(folder), "--once", code=1).stderr
     os.kill(running.pid, signal.SIGTERM)
     _, said = running.communicate(timeout=90)
     assert running.returncode == 0, said

@@ -12,7 +12,9 @@ from kavka.client.blocking import Client
 from kavka.model.types import TopicPartition
 from kavka.spark.offsets import DataLossError
 from kavka.spark.options import source_options
-from kavka.spark.source import RangePartition, StreamReader
+from kavka.spark.pipelines.jobs import create_targets
+from kavka.spark.pipelines.spec import SpecError
+from kavka.spark.source import BatchReader, RangePartition, StreamReader
 from kavka.testing import Cluster
 
 Open = Callable[..., StreamReader]
@@ -100,3 +102,48 @@ def test_a_checkpoint_beyond_the_end_of_a_topic_is_loss(
         reader.prepareForTriggerAvailableNow()
     with pytest.raises(DataLossError, match="ends at offset 3, the query is at 7"):
         next_end(reader, {name: {"0": 7}})
+
+
+def test_a_dead_letter_is_the_record_with_its_own_headers(
+    client: Client, topic: Callable[..., str], node: Cluster
+) -> None:
+    name, dead = topic(partitions=1), topic(partitions=1)
+    with client.producer() as producer:
+        for value, headers in (
+            (b"bad", [("trace", b"7"), ("empty", None)]),
+            (b"{}", [("trace", b"8")]),
+            (b"worse", []),
+        ):
+            producer.send(name, value, key=b"k", timestamp=1_700_000_000_000, headers=headers)
+    given = {"kafka.bootstrap.servers": node.bootstrap, "subscribe": name, "deadLetterTopic": dead, "columns": "value"}
+    options = source_options({**given, "value.format": "json", "value.schema": "id INT"}, streaming=False)
+    reader = BatchReader(options)
+    batches = [batch for each in reader.partitions() for batch in reader.read(each)]
+    assert [batch.num_rows for batch in batches] == [1]
+    with client.consumer(dead) as consumer:
+        letters = list(consumer.until_end())
+    assert [(each.key, each.value, each.timestamp) for each in letters] == [
+        (b"k", b"bad", 1_700_000_000_000),
+        (b"k", b"worse", 1_700_000_000_000),
+    ]
+    assert list(letters[0].headers[:2]) == [("trace", b"7"), ("empty", None)]
+    assert [key for key, _ in letters[0].headers[2:]] == [
+        "kavka.error",
+        "kavka.topic",
+        "kavka.partition",
+        "kavka.offset",
+    ]
+    assert len(letters[1].headers) == 4
+
+
+def test_a_mirror_of_a_topic_onto_itself_is_refused(client: Client, topic: Callable[..., str], node: Cluster) -> None:
+    one, two = topic(partitions=1), topic(partitions=1)
+    port = node.bootstrap.rpartition(":")[2]
+    options = source_options({"kafka.bootstrap.servers": node.bootstrap, "subscribe": f"{one},{two}"}, streaming=True)
+    for target in (node.bootstrap, f"localhost:{port}"):
+        with pytest.raises(SpecError, match=f"{one}, {two} would be copied onto itself"):
+            create_targets(options, target, {})
+        with pytest.raises(SpecError, match="would be copied onto itself"):
+            create_targets(options, target, {one: two, two: one})
+    create_targets(options, node.bootstrap, {one: f"{one}-copy", two: f"{two}-copy"})
+    assert {f"{one}-copy", f"{two}-copy"} <= {each.name for each in client.admin.list_topics()}

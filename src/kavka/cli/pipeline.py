@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 from dataclasses import asdict
 from pathlib import Path
@@ -117,31 +116,34 @@ def backfill(
     start: Annotated[
         str, typer.Option("--from", metavar="PLACE", help="earliest, JSON offsets, or a time.")
     ] = "earliest",
-    end: Annotated[str, typer.Option("--to", metavar="PLACE", help="latest, JSON offsets, or a time.")] = "latest",
+    end: Annotated[
+        str | None,
+        typer.Option("--to", metavar="PLACE", help="latest, JSON offsets, or a time [default: where the stream began]"),
+    ] = None,
     master: Master = LOCAL,
     bootstrap: ProjectBootstrap = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Write a topic's history through a flow's function into its table, once for the same places.
+    """Write a topic's history through a flow's function into its table: what came before the flow's stream began.
 
-    A place is `earliest`, `latest`, offsets like `{"orders": {"0": 5}}`, or milliseconds since 1970. The running
-    pipeline writes what comes after; choose `--to` so that the two do not overlap.
+    A place is `earliest`, `latest`, offsets like `{"orders": {"0": 5}}`, or milliseconds since 1970. The table
+    remembers which offsets it has: those of an earlier backfill are left out, and those of the stream are refused.
 
     Example: `kavka pipeline backfill my-pipeline --from earliest`
     """
-    from kavka.spark.pipelines.jobs import backfill as fill
+    from kavka.spark.pipelines.backfill import backfill as fill
     from kavka.spark.pipelines.run import session
 
     pipeline = _load(folder, bootstrap)
     chosen = pipeline.flow(flow)
-    place = {
-        "startingTimestamp" if start.isdigit() else "startingOffsets": start,
-        "endingTimestamp" if end.isdigit() else "endingOffsets": end,
-    }
-    key = hashlib.sha256(f"{chosen.name}|{start}|{end}".encode()).hexdigest()[:16]
+    place = {"startingTimestamp" if start.isdigit() else "startingOffsets": start}
+    if end is not None:
+        place["endingTimestamp" if end.isdigit() else "endingOffsets"] = end
     with session(pipeline, master) as spark:
-        rows = _clear(lambda: fill(spark, pipeline, chosen, place, key))
-    print_rows(output, ("flow", "rows"), [{"flow": chosen.name, "rows": rows}])
+        done = _clear(lambda: fill(spark, pipeline, chosen, place))
+    for line in done.said:
+        note(line)
+    print_rows(output, ("flow", "rows"), [{"flow": chosen.name, "rows": done.rows}])
 
 
 @app.command()
@@ -157,7 +159,8 @@ def compact(
     pipeline = _load(folder, None)
     from kavka.spark.pipelines.jobs import compact as work
 
-    rows = [{"flow": name, **asdict(done)} for name, done in work(pipeline, target_mb << 20).items()]
+    found = _clear(lambda: work(pipeline, target_mb << 20))
+    rows = [{"flow": name, **asdict(done)} for name, done in found.items()]
     print_rows(output, ("flow", "files_before", "files_after"), rows)
 
 
@@ -241,12 +244,15 @@ def _need_spark() -> None:
 
 
 def _clear(work: Any) -> Any:
-    """Run something on Spark; its failure in one line."""
+    """Run something on Spark or on tables; its failure in one line."""
     from pyspark.errors import PySparkException
 
+    from kavka.spark.lake import LakeError
     from kavka.spark.pipelines.progress import one_line
 
     try:
         return work()
+    except LakeError as error:
+        raise CommandError(str(error)) from None
     except PySparkException as error:
         raise CommandError(one_line(error)) from None

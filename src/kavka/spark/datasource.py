@@ -19,8 +19,8 @@ from pyspark.sql.types import StructType
 from kavka.spark.columns import TYPES
 from kavka.spark.options import OptionError, SourceOptions, sink_options, source_options
 from kavka.spark.sink import BatchWriter, StreamWriter, check_schema
-from kavka.spark.source import BatchReader, FilteringReader, StreamReader
-from kavka.spark.values import decoder
+from kavka.spark.source import BatchReader, StreamReader
+from kavka.spark.values import decoder, loaded
 
 
 class KavkaDataSource(DataSource):
@@ -37,8 +37,7 @@ class KavkaDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For `spark.read`."""
-        options = source_options(self._given(), streaming=False)
-        return FilteringReader(options) if options.filter_pushdown else BatchReader(options)
+        return BatchReader(source_options(self._given(), streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  (Spark's name)
         """For `spark.readStream`."""
@@ -61,6 +60,10 @@ class KavkaDataSource(DataSource):
         return StreamWriter(options)
 
     def _given(self) -> Mapping[str, str]:
+        # Spark asks for the schema first, then keeps this object and sends it about: only here is the file needed.
+        schema = loaded(self.options.get("value.format", "").lower(), self.options.get("value.schema"))
+        if schema is not None:
+            self.options["value.schema"] = schema
         return dict(self.options)
 
     def _source(self) -> SourceOptions:

@@ -1,4 +1,4 @@
-"""Records that could not be read go to a topic of their own, as they were, with the reason in their headers."""
+"""Records that could not be read go to a topic of their own, as they were, with the reason in more headers."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ class DeadLetter(NamedTuple):
     key: bytes | None
     value: bytes | None
     reason: str
+    original: Sequence[tuple[str, bytes | None]] = ()
+    """The headers that the record has."""
 
     def headers(self) -> list[tuple[str, bytes | None]]:
-        """Where the record comes from and why it is here."""
+        """The record's own, then where it comes from and why it is here."""
         topic, partition = self.topic_partition
         texts = ((REASON, self.reason), (TOPIC, topic), (PARTITION, str(partition)), (OFFSET, str(self.offset)))
-        return [(name, text.encode()) for name, text in texts]
+        return [*self.original, *((name, text.encode()) for name, text in texts)]
 
 
 async def send(pool: Pool, topic: str, letters: Sequence[DeadLetter]) -> None:

@@ -46,8 +46,8 @@ _SOURCE: Final = (
     "value.schema",
     "value.message",
     "value.framing",
+    "value.schema.id",
     "deadLetterTopic",
-    "filterPushdown",
     "fetchBytes",
     "timeoutMs",
 )
@@ -68,6 +68,13 @@ _IGNORED: Final = frozenset(
         "sparkConfPrefix",
     )
 )
+
+
+_WITHDRAWN: Final = {
+    # Spark 4.3 keeps what one query's filters left for all queries of a DataFrame.
+    "filterpushdown": "filterPushdown is gone: with it, Spark gives wrong rows from a DataFrame that is used twice. "
+    "To read less, use startingOffsets, endingOffsets, startingTimestamp, endingTimestamp and assign",
+}
 
 
 class OptionError(ValueError):
@@ -97,9 +104,9 @@ class SourceOptions:
     value_format: str | None
     value_schema: str | None
     value_message: str | None
-    value_framing: str
+    value_schema_id: int | None
+    """What stands before each value where values are framed; None: they are not."""
     dead_letter_topic: str | None
-    filter_pushdown: bool
     read_committed: bool
     fetch_bytes: int
     timeout_ms: int
@@ -125,6 +132,8 @@ class _Given:
         self._values = {name.lower(): str(value) for name, value in options.items()}
         names = {name.lower(): name for name in known}
         for name in self._values:
+            if name in _WITHDRAWN:
+                raise OptionError(_WITHDRAWN[name])
             if name not in names and name not in _IGNORED and not name.startswith("kafka."):
                 raise OptionError(f"there is no option {name!r}; the options are {', '.join(sorted(known))}")
         protocol = self._values.get("kafka.security.protocol", "PLAINTEXT").upper()
@@ -201,9 +210,8 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         value_format=None if value_format == "bytes" else value_format,
         value_schema=given.text("value.schema"),
         value_message=given.text("value.message"),
-        value_framing=given.choice("value.framing", "none", "none", "confluent"),
+        value_schema_id=_framing(given, value_format),
         dead_letter_topic=given.text("deadLetterTopic"),
-        filter_pushdown=given.flag("filterPushdown", False),
         read_committed=given.choice("kafka.isolation.level", "read_uncommitted", "read_committed", "read_uncommitted")
         == "read_committed",
         fetch_bytes=given.number("fetchBytes", 8 << 20) or 0,
@@ -310,6 +318,23 @@ def _columns(given: _Given, *, decoded: bool) -> tuple[str, ...]:
     if ERROR in chosen and not (decoded and "value" in chosen):
         raise OptionError("column error says why a value could not be decoded: it needs column value and value.format")
     return tuple(chosen)
+
+
+def _framing(given: _Given, form: str) -> int | None:
+    framed = given.choice("value.framing", "none", "none", "confluent") == "confluent"
+    text = given.text("value.schema.id")
+    if not framed:
+        if text is not None:
+            raise OptionError("value.schema.id is for framed values: set value.framing to confluent")
+        return None
+    if form not in ("json", "avro", "protobuf"):
+        raise OptionError(f"value.framing confluent is for value.format json, avro and protobuf, not {form}")
+    if text is None or not text.isdecimal() or int(text) >= 1 << 32:
+        raise OptionError(
+            "value.framing confluent needs option value.schema.id: the number that the registry gave to value.schema. "
+            "Values with another number were written with another schema, and are bad records"
+        )
+    return int(text)
 
 
 _UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}

@@ -6,23 +6,12 @@ The driver plans ranges of offsets; a task reads one. A reader is pickled and se
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSourceReader,
-    DataSourceStreamReader,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    InputPartition,
-    LessThan,
-    LessThanOrEqual,
-)
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -47,7 +36,7 @@ from kavka.spark.offsets import (
     plan,
     to_json,
 )
-from kavka.spark.options import ERROR, SourceOptions
+from kavka.spark.options import ERROR, HEADERS, SourceOptions
 from kavka.spark.values import Bad, Decoder, decoder
 
 Json = dict[str, Any]
@@ -77,7 +66,7 @@ def read(options: SourceOptions, partition: InputPartition) -> Iterator[Any]:
         return
     # What is needed for a dead letter is read too, whether or not the query wants to see it.
     wanted = (name for name in columns if name != ERROR)
-    needed = tuple(dict.fromkeys((*wanted, "key", "offset", "timestamp")))
+    needed = tuple(dict.fromkeys((*wanted, "key", "offset", "timestamp", *_with_letters(options))))
     found = reading.chunks(part, options, partition.topic_id)
     for batch in record_batches(part.topic_partition, found, part.start, part.end, needed):
         yield _decoded(options, part.topic_partition, batch, made)
@@ -100,6 +89,10 @@ def _decoded(options: SourceOptions, tp: TopicPartition, batch: Any, made: Decod
     return decoded.filter(pa.array([row not in rejected for row in range(decoded.num_rows)]))
 
 
+def _with_letters(options: SourceOptions) -> tuple[str, ...]:
+    return () if options.dead_letter_topic is None else (HEADERS,)
+
+
 def _letters(tp: TopicPartition, batch: Any, bad: Bad) -> list[DeadLetter]:
     return [
         DeadLetter(
@@ -109,9 +102,15 @@ def _letters(tp: TopicPartition, batch: Any, bad: Bad) -> list[DeadLetter]:
             batch.column("key")[row].as_py(),
             batch.column("value")[row].as_py(),
             reason,
+            _original(batch, row),
         )
         for row, reason in bad
     ]
+
+
+def _original(batch: Any, row: int) -> list[tuple[str, bytes | None]]:
+    found = batch.column(HEADERS)[row].as_py() if HEADERS in batch.schema.names else None
+    return [(each["key"], each["value"]) for each in found or ()]
 
 
 def _set_aside(options: SourceOptions, letters: Sequence[DeadLetter]) -> None:
@@ -135,7 +134,7 @@ class BatchReader(DataSourceReader):
         brokers = Brokers(self._options)
         try:
             bounds = brokers.bounds()
-            start, end = self._narrowed(brokers, bounds, brokers.starting(bounds), brokers.ending(bounds))
+            start, end = brokers.starting(bounds), brokers.ending(bounds)
         finally:
             brokers.close()
         return planned(self._options, start, end, bounds.ids)
@@ -143,85 +142,6 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of one range."""
         return read(self._options, partition)
-
-    def _narrowed(
-        self, brokers: Brokers, bounds: Bounds, start: dict[TopicPartition, int], end: dict[TopicPartition, int]
-    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-        return start, end
-
-
-@dataclass
-class Narrowing:
-    """What filters say of the offsets to read: never more than the rows that pass them."""
-
-    topics: set[str] | None = None
-    partitions: set[int] | None = None
-    first: int = 0
-    after: int = (1 << 63) - 1
-    since_ms: int | None = None
-
-    def add(self, each: Filter) -> None:
-        """Take a filter into account; one that says nothing of offsets changes nothing."""
-        match each:
-            case EqualTo(attribute=("topic",), value=str(value)):
-                self.topics = {value} & (self.topics if self.topics is not None else {value})
-            case In(attribute=("topic",), value=values):
-                self.topics = set(values) & (self.topics if self.topics is not None else set(values))
-            case EqualTo(attribute=("partition",), value=int(value)):
-                self.partitions = {value} & (self.partitions if self.partitions is not None else {value})
-            case In(attribute=("partition",), value=values):
-                self.partitions = set(values) & (self.partitions if self.partitions is not None else set(values))
-            case EqualTo(attribute=("offset",), value=int(value)):
-                self.first, self.after = max(self.first, value), min(self.after, value + 1)
-            case GreaterThan(attribute=("offset",), value=int(value)):
-                self.first = max(self.first, value + 1)
-            case GreaterThanOrEqual(attribute=("offset",), value=int(value)):
-                self.first = max(self.first, value)
-            case LessThan(attribute=("offset",), value=int(value)):
-                self.after = min(self.after, value)
-            case LessThanOrEqual(attribute=("offset",), value=int(value)):
-                self.after = min(self.after, value + 1)
-            case (
-                GreaterThan(attribute=("timestamp",), value=value)
-                | GreaterThanOrEqual(attribute=("timestamp",), value=value)
-                | EqualTo(attribute=("timestamp",), value=value)
-            ):
-                # No record before the first that is so late can pass; the last ones are not sorted, so no upper bound.
-                self.since_ms = max(self.since_ms or 0, int(value.timestamp() * 1000))
-
-    def keeps(self, tp: TopicPartition) -> bool:
-        """Whether any row of a partition can pass."""
-        topic, partition = tp
-        return (self.topics is None or topic in self.topics) and (
-            self.partitions is None or partition in self.partitions
-        )
-
-
-class FilteringReader(BatchReader):
-    """Leaves out what filters on topic, partition, offset and timestamp exclude; Spark still applies them."""
-
-    def __init__(self, options: SourceOptions) -> None:
-        super().__init__(options)
-        self._narrowing = Narrowing()
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  (Spark's name)
-        """Learn from the filters of the query."""
-        for each in filters:
-            self._narrowing.add(each)
-        return filters
-
-    def _narrowed(
-        self, brokers: Brokers, bounds: Bounds, start: dict[TopicPartition, int], end: dict[TopicPartition, int]
-    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-        narrowing = self._narrowing
-        kept = [tp for tp in start if narrowing.keeps(tp)]
-        if narrowing.since_ms is not None:
-            found = brokers.at(dict.fromkeys(kept, narrowing.since_ms))
-            start = {tp: max(start[tp], end[tp] if found[tp] < 0 else found[tp]) for tp in kept}
-        return (
-            {tp: max(start[tp], narrowing.first) for tp in kept},
-            {tp: min(end[tp], narrowing.after) for tp in kept},
-        )
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -6,23 +6,20 @@ A decoder answers with an array of the good rows and a list of the bad ones: (ro
 from __future__ import annotations
 
 import base64
-import datetime as dt
-import io
-import json
-from collections.abc import Callable, Sequence
-from decimal import Decimal, InvalidOperation
+from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
+from kavka.spark.avro_values import AvroReader, schema_from
 from kavka.spark.ddl import SchemaError, parse_schema
+from kavka.spark.json_values import JsonDecoder
 from kavka.spark.options import SourceOptions
 
 Bad = list[tuple[int, str]]
 Values = Sequence[bytes | None]
-
-_FRAME: Final = 5  # a zero byte and the schema's id: how schema registries' clients write values
 
 
 class Decoder(Protocol):
@@ -36,6 +33,13 @@ class Decoder(Protocol):
 
 def decoder(options: SourceOptions) -> Decoder | None:
     """The decoder that a query asks for; raises SchemaError where its schema cannot be used."""
+    made = _plain_decoder(options)
+    if made is None or options.value_schema_id is None:
+        return made
+    return FramedDecoder(made, options.value_schema_id)
+
+
+def _plain_decoder(options: SourceOptions) -> Decoder | None:
     match options.value_format:
         case None:
             return None
@@ -44,7 +48,7 @@ def decoder(options: SourceOptions) -> Decoder | None:
         case "json":
             return JsonDecoder(parse_schema(_required(options.value_schema, "json", "value.schema")))
         case "avro":
-            return AvroDecoder(_avro_schema(_required(options.value_schema, "avro", "value.schema")), _skip(options))
+            return AvroDecoder(schema_from(_required(options.value_schema, "avro", "value.schema")))
         case "protobuf":
             descriptor = _required(options.value_schema, "protobuf", "value.schema")
             return ProtobufDecoder(descriptor, _required(options.value_message, "protobuf", "value.message"))
@@ -57,8 +61,67 @@ def _required(text: str | None, form: str, option: str) -> str:
     return text
 
 
-def _skip(options: SourceOptions) -> int:
-    return _FRAME if options.value_framing == "confluent" else 0
+class FramedDecoder:
+    """Values behind the id of their schema, as the clients of schema registries write them.
+
+    Only the configured schema is known: bytes that another one wrote would be read into the wrong columns.
+    """
+
+    def __init__(self, inner: Decoder, schema_id: int) -> None:
+        self.kind = inner.kind
+        self._inner = inner
+        self._start = b"\0" + schema_id.to_bytes(4, "big")
+        # Protobuf's schemas hold several messages: which of them it is stands behind the id.
+        self._message = inner.indexes if isinstance(inner, ProtobufDecoder) else None
+
+    def decode(self, values: Values) -> tuple[Any, Bad]:
+        """An Arrow array with a row for each value, null where it is bad, and which are bad and why."""
+        bad: Bad = []
+        bare: list[bytes | None] = []
+        for index, value in enumerate(values):
+            try:
+                bare.append(None if value is None else self._unframed(value))
+            except ValueError as error:
+                bare.append(None)
+                bad.append((index, str(error)))
+        rows, more = self._inner.decode(bare)
+        return rows, sorted([*bad, *more])
+
+    def _unframed(self, value: bytes) -> bytes:
+        if value[:5] != self._start:
+            if len(value) < 5 or value[0] != 0:
+                raise ValueError("the value has no schema id in front")
+            found, known = (int.from_bytes(each[1:5], "big") for each in (value, self._start))
+            raise ValueError(f"the value was written with schema {found}, and value.schema is {known}")
+        if self._message is None:
+            return value[5:]
+        indexes, end = _indexes(value, 5)
+        if indexes != self._message:
+            raise ValueError(f"the value is message {list(indexes)} of its schema, not {list(self._message)}")
+        return value[end:]
+
+
+def _indexes(value: bytes, at: int) -> tuple[tuple[int, ...], int]:
+    """The place of a message in its file, and where it ends: a count and numbers, or a zero for the first message."""
+    count, at = _zigzag(value, at)
+    if count == 0:
+        return (0,), at
+    found = []
+    for _ in range(count):
+        number, at = _zigzag(value, at)
+        found.append(number)
+    return tuple(found), at
+
+
+def _zigzag(value: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while at < len(value) and shift < 35:
+        number |= (value[at] & 0x7F) << shift
+        at += 1
+        if value[at - 1] < 0x80:
+            return number >> 1 ^ -(number & 1), at
+        shift += 7
+    raise ValueError("the place of the message in its schema is cut off")
 
 
 class _Rows:
@@ -103,173 +166,15 @@ class TextDecoder(_Rows):
         return value.decode()
 
 
-class JsonDecoder(_Rows):
-    """One JSON object for each value; fields that it lacks are null, those that the schema lacks are left out."""
-
-    def __init__(self, kind: Any) -> None:
-        self.kind = kind
-        self._convert = _json_converter(kind)
-
-    def _one(self, value: bytes) -> Any:
-        document = json.loads(value)
-        if not isinstance(document, dict):
-            raise TypeError(f"a JSON object was expected, not {type(document).__name__}")
-        return self._convert(document) if self._convert is not None else document
-
-
-Convert = Callable[[Any], Any]
-
-
-def _json_converter(kind: Any) -> Convert | None:
-    """What makes of JSON's few types the many of a schema; None where Arrow does it by itself."""
-    if pa.types.is_timestamp(kind):
-        return _nullable(_timestamp if kind.tz is not None else lambda text: _timestamp(text).replace(tzinfo=None))
-    if pa.types.is_date(kind):
-        return _nullable(dt.date.fromisoformat)
-    if pa.types.is_decimal(kind):
-        return _nullable(lambda number: _decimal(number, kind.scale))
-    if pa.types.is_binary(kind):
-        return _nullable(lambda text: base64.b64decode(text, validate=True))
-    if pa.types.is_list(kind):
-        each = _json_converter(kind.value_type)
-        return None if each is None else _nullable(lambda items: list(map(each, items)))
-    if pa.types.is_map(kind):
-        inner = _json_converter(kind.item_type) or _as_it_is
-        return _nullable(lambda items: [(key, inner(item)) for key, item in items.items()])
-    if pa.types.is_struct(kind):
-        return _struct_converter(kind)
-    return None
-
-
-def _struct_converter(kind: Any) -> Convert | None:
-    found = {field.name: _json_converter(field.type) for field in kind}
-    inner = {name: each for name, each in found.items() if each is not None}
-    required = [field.name for field in kind if not field.nullable]
-    if not inner and not required:
-        return None
-
-    def convert(document: dict[str, Any]) -> dict[str, Any]:
-        if not isinstance(document, dict):
-            raise TypeError(f"a JSON object was expected, not {type(document).__name__}")
-        for name in required:
-            if document.get(name) is None:
-                raise ValueError(f"field {name!r} is missing")
-        return {name: inner[name](item) if name in inner else item for name, item in document.items()}
-
-    return _nullable(convert)
-
-
-def _as_it_is(item: Any) -> Any:
-    return item
-
-
-def _nullable(convert: Convert) -> Convert:
-    return lambda item: None if item is None else convert(item)
-
-
-def _timestamp(item: Any) -> dt.datetime:
-    if isinstance(item, int | float) and not isinstance(item, bool):
-        return dt.datetime.fromtimestamp(item / 1000, dt.UTC)  # milliseconds, as Kafka's own
-    moment = dt.datetime.fromisoformat(item)
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
-
-
-def _decimal(number: str | float, scale: int) -> Decimal:
-    try:
-        return Decimal(str(number)).quantize(Decimal(1).scaleb(-scale))
-    except InvalidOperation:
-        raise ValueError(f"{number!r} is not a decimal") from None
-
-
 class AvroDecoder(_Rows):
     """Avro's binary form, written with one known schema."""
 
-    def __init__(self, schema: dict[str, Any], skip: int) -> None:
-        import fastavro
-
-        try:
-            self._schema = fastavro.parse_schema(schema)
-        except Exception as error:
-            raise SchemaError(f"value.schema is not an Avro schema: {error}") from None
-        self._read = fastavro.schemaless_reader
-        self._skip = skip
-        self.kind = avro_type(self._schema)
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self._reader = AvroReader(schema)
+        self.kind = self._reader.kind
 
     def _one(self, value: bytes) -> Any:
-        if self._skip and (len(value) < self._skip or value[0] != 0):
-            raise ValueError("the value has no schema id in front")
-        stream = io.BytesIO(value)
-        stream.seek(self._skip)
-        row = self._read(stream, self._schema)
-        if stream.tell() != len(value):
-            raise ValueError(f"{len(value) - stream.tell()} bytes follow the record")
-        return row
-
-
-def _avro_schema(text: str) -> dict[str, Any]:
-    if not text.lstrip().startswith("{"):
-        path = Path(text)
-        if not path.is_file():
-            raise SchemaError(f"value.schema is neither an Avro schema nor a file: {text!r}")
-        text = path.read_text()
-    try:
-        schema = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise SchemaError(f"value.schema is not JSON: {error}") from None
-    if not isinstance(schema, dict) or schema.get("type") != "record":
-        raise SchemaError("value.schema must be an Avro record")
-    return schema
-
-
-_AVRO: Final[dict[str, Any]] = {
-    "boolean": pa.bool_(),
-    "int": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "bytes": pa.binary(),
-    "string": pa.string(),
-    "null": pa.null(),
-}
-_AVRO_LOGICAL: Final[dict[str, Any]] = {
-    "timestamp-millis": pa.timestamp("us", tz="UTC"),
-    "timestamp-micros": pa.timestamp("us", tz="UTC"),
-    "local-timestamp-millis": pa.timestamp("us"),
-    "local-timestamp-micros": pa.timestamp("us"),
-    "date": pa.date32(),
-    "uuid": pa.string(),
-}
-
-
-def avro_type(schema: Any) -> Any:
-    """The Arrow type of an Avro schema; SchemaError for what columns cannot hold, such as unions of several types."""
-    if isinstance(schema, list):
-        real = [each for each in schema if each != "null"]
-        if len(real) != 1:
-            raise SchemaError(f"an Avro union of {len(real)} types has no column type")
-        return avro_type(real[0])
-    if isinstance(schema, str):
-        if schema not in _AVRO:
-            raise SchemaError(f"there is no Avro type {schema!r} that a column could have")
-        return _AVRO[schema]
-    logical = schema.get("logicalType")
-    if logical == "decimal":
-        return pa.decimal128(schema["precision"], schema.get("scale", 0))
-    if logical in _AVRO_LOGICAL:
-        return _AVRO_LOGICAL[logical]
-    match schema["type"]:
-        case "record":
-            return pa.struct([pa.field(field["name"], avro_type(field["type"])) for field in schema["fields"]])
-        case "array":
-            return pa.list_(pa.field("element", avro_type(schema["items"])))
-        case "map":
-            return pa.map_(pa.string(), avro_type(schema["values"]))
-        case "enum":
-            return pa.string()
-        case "fixed":
-            return pa.binary()
-        case inner:
-            return avro_type(inner)
+        return self._reader.read(value)
 
 
 class ProtobufDecoder(_Rows):
@@ -280,7 +185,7 @@ class ProtobufDecoder(_Rows):
 
         found = descriptor_pb2.FileDescriptorSet()
         try:
-            found.ParseFromString(_descriptor_bytes(descriptor_set))
+            found.ParseFromString(base64.b64decode(descriptor_set, validate=True))
             pool = descriptor_pool.DescriptorPool()
             for file in found.file:
                 pool.Add(file)
@@ -290,6 +195,7 @@ class ProtobufDecoder(_Rows):
         except Exception as error:
             raise SchemaError(f"value.schema is not a descriptor set: {error}") from None
         self._message = message_factory.GetMessageClass(descriptor)
+        self.indexes = _place(descriptor)
         self.kind = _protobuf_struct(descriptor)
 
     def _one(self, value: bytes) -> Any:
@@ -299,11 +205,13 @@ class ProtobufDecoder(_Rows):
         return _protobuf_row(message)
 
 
-def _descriptor_bytes(text: str) -> bytes:
-    path = Path(text)
-    if len(text) < 4096 and path.is_file():
-        return path.read_bytes()
-    return base64.b64decode(text, validate=True)
+def _place(descriptor: Any) -> tuple[int, ...]:
+    """Which message of its file this is, from the outermost one inwards; a map's entries are not counted."""
+    outer = descriptor.containing_type
+    siblings = descriptor.file.message_types_by_name.values() if outer is None else outer.nested_types
+    real = [each.full_name for each in siblings if not each.GetOptions().map_entry]
+    place = real.index(descriptor.full_name)
+    return (place,) if outer is None else (*_place(outer), place)
 
 
 def _protobuf_struct(descriptor: Any) -> Any:
@@ -365,3 +273,16 @@ def _protobuf_item(field: Any, item: Any) -> Any:
         known = field.enum_type.values_by_number.get(item)
         return known.name if known is not None else str(item)
     return Decimal(item) if field.cpp_type == 4 else item
+
+
+def loaded(form: str | None, schema: str | None) -> str | None:
+    """A schema itself where the name of its file is given: read once, on the driver, and sent to executors as it is."""
+    if schema is None or form not in ("avro", "protobuf") or (form == "avro" and schema.lstrip().startswith("{")):
+        return schema
+    path = Path(schema.removeprefix("file://"))
+    if len(schema) < 4096 and path.is_file():
+        content = path.read_bytes()
+        return content.decode() if form == "avro" else base64.b64encode(content).decode()
+    if form == "avro":
+        raise SchemaError(f"value.schema is neither an Avro schema nor a file: {str(path.absolute())!r}")
+    return schema

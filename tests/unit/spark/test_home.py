@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,3 +40,19 @@ def test_a_pyspark_that_is_made_otherwise_is_used_as_it_is(tmp_path: Path, insta
 def test_the_real_home_is_used_where_no_links_can_be_made(tmp_path: Path, installed: tuple[Path, Path]) -> None:
     (tmp_path / "file").touch()
     assert linked(*installed, tmp_path / "file") == installed[0]
+
+
+def test_spark_looks_for_sources_with_the_python_that_has_them() -> None:
+    program = "import os, kavka.spark; print(os.environ.get('PYSPARK_PYTHON'))"
+
+    def told(**given: str) -> str:
+        environment = {name: each for name, each in os.environ.items() if not name.startswith("PYSPARK_")}
+        asked = subprocess.run(
+            [sys.executable, "-c", program], env={**environment, **given}, capture_output=True, text=True, check=True
+        )
+        return asked.stdout.strip()
+
+    assert told() == sys.executable
+    assert told(PYSPARK_PYTHON="python3.11") == "python3.11"
+    assert told(PYSPARK_DRIVER_PYTHON="python3.11") == "None", "somebody has thought of it"
+    assert told(PYSPARK_GATEWAY_PORT="1") == "None", "the JVM runs already, and executors may be elsewhere"

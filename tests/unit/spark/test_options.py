@@ -62,6 +62,7 @@ def test_a_delay_has_a_unit(text: str, ms: int) -> None:
         ({**TOPIC, "value.format": "xml"}, "value.format is one of"),
         ({**TOPIC, "maxTriggerDelay": "soon"}, "maxTriggerDelay is like"),
         ({**TOPIC, "kafka.isolation.level": "serializable"}, "kafka.isolation.level is one of"),
+        ({**TOPIC, "filterPushdown": "true"}, "filterPushdown is gone: with it, Spark gives wrong rows"),
         ({**TOPIC, "subscribed": "a"}, "there is no option 'subscribed'"),
     ],
 )

@@ -11,6 +11,7 @@ from kavka.spark.pipelines.project import create, transformation
 from kavka.spark.pipelines.spec import SpecError, load, parse
 
 FLOW: dict[str, Any] = {"name": "f", "source": {"topic": "t"}, "sink": {"table": {"path": "tables/f"}}}
+SHARED: dict[str, Any] = {"format": "iceberg", "catalog": {"uri": "http://127.0.0.1:1"}}
 
 
 def test_a_new_project_can_be_loaded(tmp_path: Path) -> None:
@@ -25,6 +26,20 @@ def test_a_new_project_can_be_loaded(tmp_path: Path) -> None:
     assert load(tmp_path / "p", "other:2").bootstrap == "other:2"
     with pytest.raises(SpecError, match="exists already"):
         create(tmp_path / "p", "p", "h:1")
+
+
+def test_the_file_of_a_schema_is_one_of_the_project(tmp_path: Path) -> None:
+    (tmp_path / "order.pb").write_bytes(b"x")
+
+    def schema(**source: str) -> str | None:
+        return parse({"flows": [{**FLOW, "source": {"topic": "t", **source}}]}, tmp_path).flows[0].source.schema
+
+    assert schema(format="avro", schema="order.avsc") == str(tmp_path / "order.avsc")
+    assert schema(format="avro", schema="/elsewhere/order.avsc") == "/elsewhere/order.avsc"
+    assert schema(format="avro", schema='{"type": "record"}') == '{"type": "record"}'
+    assert schema(format="protobuf", schema="order.pb") == str(tmp_path / "order.pb")
+    assert schema(format="protobuf", schema="AAAA") == "AAAA"
+    assert schema(format="json", schema="id BIGINT") == "id BIGINT"
 
 
 def test_paths_on_other_systems_stay_as_they_are(tmp_path: Path) -> None:
@@ -49,6 +64,15 @@ def test_paths_on_other_systems_stay_as_they_are(tmp_path: Path) -> None:
         ({"flows": [{**FLOW, "sink": {"table": {"path": "p", "format": "csv"}}}]}, "format is one of"),
         ({"flows": [{**FLOW, "source": {"topic": "t", "max_per_trigger": 0}}]}, "number from 1 on"),
         ({"flows": [{"name": "f"}]}, "lacks 'source'"),
+        ({"flows": [{**FLOW, "sink": {"table": {**SHARED, "path": "p"}}}]}, "a table in a catalog needs a name"),
+        (
+            {
+                "flows": [
+                    {**FLOW, "name": each, "sink": {"table": {**SHARED, "path": each, "name": "n.t"}}} for each in "ab"
+                ]
+            },
+            "flow b: table n.t is at .*/a already, not at .*/b",
+        ),
     ],
 )
 def test_a_mistake_is_told_with_its_place(document: Any, message: str, tmp_path: Path) -> None:

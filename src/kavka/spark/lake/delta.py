@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
-from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from kavka.spark.lake.files import Files
-from kavka.spark.lake.table import Compacted, Freshness, LakeError, TableSpec, new_columns
+from kavka.spark.lake.table import ATTEMPTS, Compacted, DataFile, Freshness, LakeError, TableSpec, new_columns
 
 DATA: Final = "data"
 
@@ -30,6 +32,12 @@ class Delta:
         table = self._open()
         return None if table is None else table.transaction_version(query)
 
+    def marks(self, names: Iterable[str]) -> dict[str, int]:
+        """The marks of these names that commits have set."""
+        table = self._open()
+        found = {} if table is None else {name: table.transaction_version(name) for name in names}
+        return {name: value for name, value in found.items() if value is not None}
+
     def check(self, schema: Any) -> None:
         """Raise LakeError if the table cannot take rows of this schema."""
         table = self._open()
@@ -40,14 +48,32 @@ class Delta:
         """Where Spark is to write the files of a batch."""
         return self._files.uri(f"{DATA}/{batch}-{uuid.uuid4().hex[:12]}")
 
-    def commit(self, query: str, batch: int, staged: str, schema: Any) -> int:
+    def commit(
+        self, query: str, batch: int, staged: str, schema: Any, marks: Mapping[str, int] = MappingProxyType({})
+    ) -> int:
         """Make what is staged part of the table."""
         folder = staged.removeprefix(self._files.root).lstrip("/")
         written = self._files.data(folder, self._spec.partition_by)
-        if not written:
+        if not written and not marks:
             return 0
-        table = self._open() or self._create(schema)
-        self._evolve(table, schema)
+        failed: Exception | None = None
+        for _ in range(ATTEMPTS):
+            try:
+                table = self._ready(schema)
+                # Asked of the version that the commit goes on from: the same mark after it is a conflict.
+                last = table.transaction_version(query)
+                if last is not None and last >= batch:
+                    if failed is None:  # a commit that failed may have gone through, and the table have these files
+                        self.discard(staged)
+                    return 0
+                self._write(table, written, {query: batch, **marks})
+            except CommitFailedError as error:
+                failed = error
+            else:
+                return sum(each.rows for each in written)
+        raise LakeError(f"Delta table {self._spec.path}: the commit failed: {failed}")
+
+    def _write(self, table: DeltaTable, written: Sequence[DataFile], marks: Mapping[str, int]) -> None:
         now = int(time.time() * 1000)
         actions: list[AddAction | RemoveAction] = [
             AddAction(
@@ -55,23 +81,18 @@ class Delta:
             )
             for each in written
         ]
+        query, batch = next(iter(marks.items()))
         rows = sum(each.rows for each in written)
-        marks = {"kavka.query": query, "kavka.batch": str(batch), "kavka.rows": str(rows)}
-        try:
-            table.create_write_transaction(
-                actions,
-                mode="append",
-                schema=table.schema(),
-                partition_by=list(self._spec.partition_by),
-                commit_properties=CommitProperties(
-                    custom_metadata=marks, app_transactions=[Transaction(query, batch, now)]
-                ),
-            )
-        except CommitFailedError as error:
-            if self.last_batch(query) == batch:
-                return 0  # another attempt at the same batch was faster
-            raise LakeError(f"Delta table {self._spec.path}: the commit failed: {error}") from None
-        return rows
+        table.create_write_transaction(
+            actions,
+            mode="append",
+            schema=table.schema(),
+            partition_by=list(self._spec.partition_by),
+            commit_properties=CommitProperties(
+                custom_metadata={"kavka.query": query, "kavka.batch": str(batch), "kavka.rows": str(rows)},
+                app_transactions=[Transaction(name, value, now) for name, value in marks.items()],
+            ),
+        )
 
     def discard(self, staged: str) -> None:
         """Delete what is staged."""
@@ -108,6 +129,19 @@ class Delta:
             return DeltaTable(self._files.root)
         except TableNotFoundError:
             return None
+
+    def _ready(self, schema: Any) -> DeltaTable:
+        """The table with all the columns of a schema."""
+        table = self._open()
+        if table is None:
+            try:
+                table = self._create(schema)
+            except DeltaError:
+                table = self._open()  # another one may have been faster
+                if table is None:
+                    raise
+        self._evolve(table, schema)
+        return table
 
     def _create(self, schema: Any) -> DeltaTable:
         nullable = pa.schema([each.with_nullable(True) for each in schema])

@@ -2,40 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kavka.spark.advice import FULL, is_full_disk
-from kavka.spark.lake.iceberg import TWIN
-from kavka.spark.lake.table import LakeError, TableSpec, open_table
+from kavka.spark.lake.ranges import Origin, stream_marks
+from kavka.spark.lake.table import LakeError, LakeTable, TableSpec, open_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def feed(spec: TableSpec) -> Callable[[Any, int], None]:
+Marks = Callable[[LakeTable], Mapping[str, int]]
+
+
+def feed(spec: TableSpec, origin: Origin | None = None) -> Callable[[Any, int], None]:
     """What `foreachBatch` is given: adds each micro-batch to a table once, however often it is called with it.
 
-    The query's id is that of its checkpoint: it stays the same over restarts, and a new checkpoint has a new one.
+    The query's id is that of its checkpoint: it stays the same over restarts, and a new checkpoint has a new one. With
+    an origin, the table remembers where the stream began.
     """
 
     def add(frame: DataFrame, batch: int) -> None:
         query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         if query is None:
             raise LakeError("a table is fed by a streaming query: its micro-batch has no query id")
-        add_batch(spec, query, frame, batch)
+        marks: Marks = (lambda _: {}) if origin is None else lambda table: stream_marks(table, origin, batch)
+        add_batch(spec, query, frame, batch, marks)
 
     return add
 
 
-def add_batch(spec: TableSpec, query: str, frame: DataFrame, batch: int) -> int:
-    """Add a micro-batch, unless it is in the table already; how many rows were added."""
+def add_batch(spec: TableSpec, query: str, frame: DataFrame, batch: int, marks: Marks = lambda _: {}) -> int:
+    """Add a micro-batch and its marks, unless it is in the table already; how many rows were added."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     table = open_table(spec)
     last = table.last_batch(query)
     if last is not None and last >= batch:
         return 0
+    marked = marks(table)
     missing = [name for name in spec.partition_by if name not in frame.columns]
     if missing:
         raise LakeError(f"table {spec.path} is partitioned by {', '.join(missing)}, which the batch does not have")
@@ -46,18 +52,32 @@ def add_batch(spec: TableSpec, query: str, frame: DataFrame, batch: int) -> int:
     staged = table.staging(query, batch)
     partition_by = list(spec.partition_by)
     if spec.format == "iceberg":
-        for name in spec.partition_by:
-            frame = frame.withColumn(TWIN + name, frame[name])
-        partition_by = [TWIN + name for name in spec.partition_by]
+        # Spark leaves what it partitions by out of its files, and Iceberg wants it in: so twins are left out.
+        partition_by = twins(frame.columns, spec.partition_by)
+        for name, twin in zip(spec.partition_by, partition_by, strict=True):
+            frame = frame.withColumn(twin, frame[name])
     writer = frame.write.mode("error")
     if partition_by:
         writer = writer.partitionBy(*partition_by)
     try:
         writer.parquet(staged)
-        return table.commit(query, batch, staged, schema)
+        return table.commit(query, batch, staged, schema, marked)
     except Exception as error:
         if not is_full_disk(error):
             raise
         if table.last_batch(query) != batch:
             table.discard(staged)  # it would only take more of what there is too little of
         raise LakeError(f"table {spec.path}: no space is left for batch {batch}: {FULL}") from error
+
+
+def twins(columns: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Names for copies of some columns that no column has, in whatever case."""
+    taken = {column.lower() for column in columns}
+    found = []
+    for name in names:
+        twin = f"by_{name}"
+        while twin.lower() in taken:
+            twin = f"by_{twin}"
+        taken.add(twin.lower())
+        found.append(twin)
+    return found

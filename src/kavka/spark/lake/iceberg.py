@@ -5,21 +5,27 @@ The properties change in the same commit as the data, so they outlive the snapsh
 
 from __future__ import annotations
 
+import contextlib
+import random
+import time
 import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from kavka.spark.lake.files import Files, bins
-from kavka.spark.lake.table import Compacted, Freshness, LakeError, TableSpec, new_columns
+from kavka.spark.lake.table import ATTEMPTS, Compacted, DataFile, Freshness, LakeError, TableSpec, new_columns
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
-MARK: Final = "kavka.batch."
-TWIN: Final = "by_"
-"""Spark leaves the columns that it partitions by out of its files, and Iceberg wants them in: so twins are left out."""
+BATCH: Final = "kavka.batch."
+MARK: Final = "kavka.mark."
+OWN_NAME: Final = "default.events"
+"""The table's name in the catalog beside it, where there is no other."""
 
 
 class Iceberg:
@@ -29,44 +35,80 @@ class Iceberg:
         self._spec = spec
         self._files = Files(spec.path)
         self._catalog_: Catalog | None = None
+        if spec.catalog and not spec.name:
+            raise LakeError(f"the Iceberg table at {spec.path} needs a name in its catalog: `name: NAMESPACE.TABLE`")
+        self._name = spec.name or OWN_NAME
 
     def last_batch(self, query: str) -> int | None:
         """The last batch of a query that is in the table."""
         table = self._open()
-        mark = None if table is None else table.properties.get(MARK + query)
+        mark = None if table is None else table.properties.get(BATCH + query)
         return None if mark is None else int(mark)
+
+    def marks(self, names: Iterable[str]) -> dict[str, int]:
+        """The marks of these names that commits have set."""
+        table = self._open()
+        known = {} if table is None else table.properties
+        return {name: int(known[MARK + name]) for name in names if MARK + name in known}
 
     def check(self, schema: Any) -> None:
         """Raise LakeError if the table cannot take rows of this schema."""
         table = self._open()
         if table is not None:
-            new_columns(self._spec.name, table.schema().as_arrow(), schema)
+            new_columns(self._name, table.schema().as_arrow(), schema)
 
     def staging(self, query: str, batch: int) -> str:
         """Where Spark is to write the files of a batch."""
         return self._files.uri(f"data/{batch}-{uuid.uuid4().hex[:12]}")
 
-    def commit(self, query: str, batch: int, staged: str, schema: Any) -> int:
+    def commit(
+        self, query: str, batch: int, staged: str, schema: Any, marks: Mapping[str, int] = MappingProxyType({})
+    ) -> int:
         """Make what is staged part of the table, in one snapshot."""
+        from pyiceberg.exceptions import CommitFailedException
+
         folder = staged.removeprefix(self._files.root).lstrip("/")
         written = self._files.data(folder, ())
-        if not written:
+        if not written and not marks:
             return 0
-        table = self._open() or self._create(schema)
+        failed: Exception | None = None
+        for attempt in range(ATTEMPTS):
+            table = self._open() or self._create(schema)
+            last = table.properties.get(BATCH + query)
+            if last is not None and int(last) >= batch:
+                if failed is None:  # a commit that failed may have gone through, and the table have these files
+                    self.discard(staged)
+                return 0
+            # The library would try again on a newer snapshot without a look at its marks.
+            table.metadata.properties["commit.retry.num-retries"] = "0"
+            try:
+                self._write(table, written, schema, query, batch, marks)
+            except CommitFailedException as error:
+                failed = error
+                time.sleep(random.uniform(0, 0.05 * (attempt + 1)))
+            else:
+                return sum(each.rows for each in written)
+        raise LakeError(f"Iceberg table {self._name} at {self._spec.path}: the commit failed: {failed}")
+
+    def _write(
+        self, table: Table, written: Sequence[DataFile], schema: Any, query: str, batch: int, marks: Mapping[str, int]
+    ) -> None:
+        """Commit to the snapshot that the table was opened at, and to no other."""
         before = table.schema().as_arrow()
-        added = new_columns(self._spec.name, before, schema)
+        added = new_columns(self._name, before, schema)
         rows = sum(each.rows for each in written)
         with table.transaction() as change:
             if added:
                 with change.update_schema() as update:
                     update.union_by_name(pa.schema([*before, *added]))
-            change.set_properties({MARK + query: str(batch)})
-            change.add_files(
-                [self._files.uri(each.path) for each in written],
-                snapshot_properties={"kavka.query": query, "kavka.batch": str(batch), "kavka.rows": str(rows)},
-                check_duplicate_files=False,  # their names are new; the check reads every manifest
-            )
-        return rows
+            named = {MARK + name: str(value) for name, value in marks.items()}
+            change.set_properties({BATCH + query: str(batch), **named})
+            if written:
+                change.add_files(
+                    [self._files.uri(each.path) for each in written],
+                    snapshot_properties={"kavka.query": query, "kavka.batch": str(batch), "kavka.rows": str(rows)},
+                    check_duplicate_files=False,  # their names are new; the check reads every manifest
+                )
 
     def discard(self, staged: str) -> None:
         """Delete what is staged."""
@@ -78,7 +120,8 @@ class Iceberg:
 
         table = self._open()
         if table is None:
-            raise LakeError(f"there is no Iceberg table {self._spec.name} at {self._spec.path}")
+            raise LakeError(f"there is no Iceberg table {self._name} at {self._spec.path}")
+        self._refuse_deletes(table)
         old = [task.file for task in table.scan().plan_files()]
         by_path = {each.file_path: each for each in old}
         schema = table.schema().as_arrow()
@@ -105,12 +148,20 @@ class Iceberg:
                     snapshot.delete_data_file(by_path[path])
         return Compacted(len(old), len(old) - sum(map(len, groups)) + len(groups))
 
+    def _refuse_deletes(self, table: Table) -> None:
+        """A file that is written anew would bring back the rows that other engines have deleted beside it."""
+        if _deletes(table):
+            raise LakeError(
+                f"Iceberg table {self._name} at {self._spec.path} has delete files of another engine: compact it there "
+                "first (in Spark: CALL system.rewrite_data_files), and then here"
+            )
+
     def freshness(self) -> Freshness:
-        """How much there is and how old it is."""
+        """How much there is and how old it is; rows that delete files hide are counted."""
         table = self._open()
         if table is None:
             return Freshness(0, 0, 0, None, None)
-        files = [task.file for task in table.scan().plan_files()]
+        files = _data_files(table)
         times = [each.timestamp_ms for each in table.snapshots() if each.summary and each.summary["kavka.batch"]]
         snapshot = table.current_snapshot()
         return Freshness(
@@ -140,24 +191,66 @@ class Iceberg:
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
         try:
-            return self._catalog().load_table(self._spec.name)
+            table = self._catalog().load_table(self._name)
         except (NoSuchTableError, NoSuchNamespaceError):
             return None
+        if _bare(table.location()) != _bare(self._files.root):
+            raise LakeError(
+                f"Iceberg table {self._name} is at {table.location()}, not at {self._spec.path}: two tables of one "
+                "catalog need two names"
+            )
+        return table
 
     def _create(self, schema: Any) -> Table:
+        from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
         from pyiceberg.transforms import IdentityTransform
 
         catalog = self._catalog()
-        namespace = self._spec.name.rpartition(".")[0]
+        namespace = self._name.rpartition(".")[0]
         if namespace:
-            catalog.create_namespace_if_not_exists(namespace)
+            try:
+                catalog.create_namespace_if_not_exists(namespace)
+            except Exception:  # each kind of catalog has its own for one that came into being meanwhile
+                if not catalog.namespace_exists(namespace):
+                    raise
         nullable = pa.schema([each.with_nullable(True) for each in schema])
-        table = catalog.create_table(self._spec.name, nullable, location=self._files.uri(""))
-        if self._spec.partition_by:
-            with table.update_spec() as update:
+        with contextlib.suppress(TableAlreadyExistsError, CommitFailedException):  # another one was faster
+            change = catalog.create_table_transaction(self._name, nullable, location=self._files.uri(""))
+            with change, change.update_spec() as update:
                 for name in self._spec.partition_by:
                     update.add_field(name, IdentityTransform(), name)
-        return catalog.load_table(self._spec.name)
+        table = self._open()
+        assert table is not None
+        return table
+
+
+def _bare(location: str) -> str:
+    return location.removeprefix("file:").replace("///", "/", 1).rstrip("/")
+
+
+def _deletes(table: Table) -> bool:
+    from pyiceberg.manifest import ManifestContent
+
+    snapshot = table.current_snapshot()
+    manifests = () if snapshot is None else snapshot.manifests(table.io)
+    return any(each.content == ManifestContent.DELETES and _live(each) for each in manifests)
+
+
+def _live(manifest: Any) -> bool:
+    counts = (manifest.added_files_count, manifest.existing_files_count)
+    return None in counts or sum(counts) > 0
+
+
+def _data_files(table: Table) -> list[Any]:
+    from pyiceberg.manifest import ManifestContent
+
+    snapshot = table.current_snapshot()
+    return [
+        entry.data_file
+        for manifest in (() if snapshot is None else snapshot.manifests(table.io))
+        if manifest.content == ManifestContent.DATA
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+    ]
 
 
 def _without_ids(schema: Any) -> Any:

@@ -9,7 +9,10 @@ import json
 import re
 import time
 import uuid
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
+from urllib.parse import quote
 
 import pyarrow.parquet as pq
 
@@ -17,6 +20,7 @@ from kavka.spark.lake.files import Files, bins
 from kavka.spark.lake.table import Compacted, Freshness, TableSpec, new_columns
 
 LISTS: Final = "_kavka"
+MARKS: Final = "_marks"
 STAGING: Final = "_staging"
 REPLACED: Final = "_replaced"
 _OF_BATCH: Final = re.compile(r"(.+)-(\d{12})-\d{5}\.parquet")
@@ -34,6 +38,11 @@ class Parquet:
         done = [int(path.rpartition("/")[2].removesuffix(".json")) for path, _ in self._lists(query)]
         return max(done, default=None)
 
+    def marks(self, names: Iterable[str]) -> dict[str, int]:
+        """The marks of these names that commits have set."""
+        paths = {name: _mark(name) for name in names}
+        return {name: int(self._files.read(path)) for name, path in paths.items() if self._files.exists(path)}
+
     def check(self, schema: Any) -> None:
         """Raise LakeError if the newest files have other types."""
         files = self._files.listed("")
@@ -46,10 +55,13 @@ class Parquet:
         """Where Spark is to write the files of a batch; readers do not look there."""
         return self._files.uri(f"{STAGING}/{query}-{batch}-{uuid.uuid4().hex[:12]}")
 
-    def commit(self, query: str, batch: int, staged: str, schema: Any) -> int:
+    def commit(
+        self, query: str, batch: int, staged: str, schema: Any, marks: Mapping[str, int] = MappingProxyType({})
+    ) -> int:
         """Move the files to where readers find them, then say that they are all there."""
         listing = f"{LISTS}/{query}/{batch:012}.json"
         if self._files.exists(listing):
+            self.discard(staged)
             return 0
         name = f"{query}-{batch:012}"
         for path, _ in self._files.listed(""):
@@ -64,6 +76,8 @@ class Parquet:
             self._files.move(each.path, to)
             moved.append(to)
             rows += each.rows
+        for mark, value in marks.items():
+            self._files.write(_mark(mark), str(value).encode())
         document = {"files": moved, "rows": rows, "committed_ms": int(time.time() * 1000)}
         self._files.write(listing, json.dumps(document).encode())
         self._files.remove(folder)
@@ -114,3 +128,7 @@ class Parquet:
 
     def _lists(self, query: str) -> list[tuple[str, int]]:
         return self._files.listed(f"{LISTS}/{query}" if query else LISTS, ".json")
+
+
+def _mark(name: str) -> str:
+    return f"{MARKS}/{quote(name, safe='')}"

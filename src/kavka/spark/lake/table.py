@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 
@@ -10,6 +10,8 @@ import pyarrow as pa
 
 Format = Literal["delta", "iceberg", "parquet"]
 FORMATS: Final = ("delta", "iceberg", "parquet")
+ATTEMPTS: Final = 10
+"""How often a commit is tried that others come before."""
 
 
 class LakeError(RuntimeError):
@@ -23,8 +25,8 @@ class TableSpec:
     path: str
     format: Format = "delta"
     partition_by: tuple[str, ...] = ()
-    name: str = "default.events"
-    """Iceberg's name of the table."""
+    name: str = ""
+    """Iceberg's name of the table; one is needed where a catalog is named, which others may use too."""
     catalog: Mapping[str, str] = field(default_factory=dict)
     """Iceberg's catalog; without one, a SQLite file beside the table."""
 
@@ -64,14 +66,20 @@ class LakeTable(Protocol):
     def last_batch(self, query: str) -> int | None:
         """The last batch of a query that is in the table."""
 
+    def marks(self, names: Iterable[str]) -> dict[str, int]:
+        """The marks of these names that commits have set."""
+
     def check(self, schema: Any) -> None:
         """Raise LakeError if the table cannot take rows of this schema."""
 
     def staging(self, query: str, batch: int) -> str:
         """Where Spark is to write the files of a batch; a new place for each attempt."""
 
-    def commit(self, query: str, batch: int, staged: str, schema: Any) -> int:
-        """Make what is staged part of the table, new columns included; how many rows were added."""
+    def commit(self, query: str, batch: int, staged: str, schema: Any, marks: Mapping[str, int] = ...) -> int:
+        """Make what is staged part of the table, new columns included; how many rows were added.
+
+        A batch that the table has already is not added, whoever added it and whenever. Marks are set with the rows.
+        """
 
     def discard(self, staged: str) -> None:
         """Delete what is staged and will not be committed."""

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kavka.spark.advice import NO_WORKER
 from kavka.spark.lake.feed import feed
+from kavka.spark.lake.ranges import Origin
 from kavka.spark.options import COLUMNS, ERROR
+from kavka.spark.pipelines.checkpoint import Checkpoint
 from kavka.spark.pipelines.project import transformation
 from kavka.spark.pipelines.spec import Flow, Pipeline, Source
 
@@ -99,7 +101,8 @@ def start_query(spark: SparkSession, pipeline: Pipeline, flow: Flow, *, once: bo
     frame = streaming_frame(spark, pipeline, flow)
     writer: Any
     if flow.sink.table is not None:
-        writer = frame.writeStream.foreachBatch(feed(flow.sink.table))
+        begins = Checkpoint(spark, pipeline.checkpoint_of(flow)).begins
+        writer = frame.writeStream.foreachBatch(feed(flow.sink.table, Origin(flow.name, begins)))
     else:
         options = {"kafka.bootstrap.servers": pipeline.bootstrap, "topic": flow.sink.topic or "", **flow.sink.options}
         writer = as_records(frame).writeStream.format("kavka").options(**options)

@@ -1,4 +1,4 @@
-"""Bulk work on whole topics and tables: backfill, compaction, mirroring, verification, and how things stand."""
+"""Bulk work on whole topics and tables: compaction, mirroring, verification, and how things stand."""
 
 from __future__ import annotations
 
@@ -14,31 +14,19 @@ from kavka.client.blocking import Client
 from kavka.kernels.arrow import MAX_OFFSET, RecordColumns
 from kavka.model.errors import KafkaError
 from kavka.spark import reading
-from kavka.spark.brokers import Brokers
+from kavka.spark.brokers import Bounds, Brokers
 from kavka.spark.columns import decode_batch
-from kavka.spark.lake.feed import add_batch
 from kavka.spark.lake.table import Compacted, open_table
-from kavka.spark.offsets import Range, from_json, plan
+from kavka.spark.offsets import Range, continued, from_json, plan
 from kavka.spark.options import SourceOptions, source_options
-from kavka.spark.pipelines.flows import batch_frame
 from kavka.spark.pipelines.progress import STATUS
+from kavka.spark.pipelines.running import is_running
 from kavka.spark.pipelines.spec import Flow, Pipeline, SpecError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEFAULT_TARGET: Final = 128 << 20
-
-
-def backfill(spark: SparkSession, pipeline: Pipeline, flow: Flow, place: Mapping[str, str], key: str) -> int:
-    """Write what lies between two places through a flow's function into its table; how many rows that added.
-
-    The key makes it repeatable: a backfill of the same key is done once.
-    """
-    if flow.sink.table is None:
-        raise SpecError(f"flow {flow.name} writes to a topic: backfill is for tables")
-    frame = batch_frame(spark, pipeline, flow, dict(place))
-    return add_batch(flow.sink.table, f"backfill-{key}", frame, 0)
 
 
 def compact(pipeline: Pipeline, target_bytes: int = DEFAULT_TARGET) -> dict[str, Compacted]:
@@ -53,12 +41,14 @@ def status(pipeline: Pipeline) -> list[dict[str, Any]]:
     """How each flow stands: its last batch, how far it is behind, and how fresh its table is."""
     path = pipeline.folder / STATUS
     reported: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    alive = is_running(pipeline.folder)
     rows = []
     for flow in pipeline.flows:
         last = reported.get(flow.name, {})
+        state = last.get("state", "never run")
         row: dict[str, Any] = {
             "flow": flow.name,
-            "state": last.get("state", "never run"),
+            "state": "died" if state == "running" and not alive else state,
             "batch": last.get("batch"),
             "lag": lag(pipeline, flow),
         }
@@ -84,8 +74,14 @@ def lag(pipeline: Pipeline, flow: Flow) -> int | None:
         bounds = brokers.bounds(missing_ok=True)
     finally:
         brokers.close()
-    offsets, _ = from_json(here)
-    return sum(max(0, end - offsets.get(tp, bounds.earliest[tp])) for tp, end in bounds.latest.items())
+    return behind(here, bounds)
+
+
+def behind(here: Mapping[str, Any], bounds: Bounds) -> int:
+    """How many offsets lie between a checkpoint and the ends of topics; all of them, if the topic is another one."""
+    offsets, ids = from_json(here)
+    begin = continued(offsets, ids, bounds.earliest, bounds.latest, bounds.ids)
+    return sum(end - begin[tp] for tp, end in bounds.latest.items())
 
 
 def checkpointed(folder: Path) -> dict[str, Any] | None:
@@ -128,10 +124,13 @@ def mirror(
 
 
 def create_targets(options: SourceOptions, target: str, rename: Mapping[str, str]) -> None:
-    """Create the topics that are not there, with as many partitions as those they are copied from."""
+    """Create the topics that are not there, with as many partitions as those they are copied from.
+
+    A topic that would be copied into one of those that are read is refused: it would never come to an end.
+    """
     brokers = Brokers(options)
     try:
-        partitions, _ = brokers.partitions()
+        partitions, ids = brokers.partitions()
     finally:
         brokers.close()
     counts: dict[str, int] = {}
@@ -139,6 +138,16 @@ def create_targets(options: SourceOptions, target: str, rename: Mapping[str, str
         name = rename.get(topic, topic)
         counts[name] = max(counts.get(name, 0), partition + 1)
     with Client(target) as client:
+        there = client.run(client.pool.refresh(set(ids)))
+        itself = sorted(
+            topic
+            for topic in {rename.get(each, each) for each in ids}
+            if topic in ids and topic in there.topics and str(there.topics[topic].id) == ids[topic]
+        )
+        if itself:
+            raise SpecError(
+                f"{', '.join(itself)} would be copied onto itself: name another cluster, or other names (--rename)"
+            )
         known = {topic.name for topic in client.admin.list_topics()}
         missing = [NewTopic(name, partitions=count) for name, count in counts.items() if name not in known]
         if missing:

@@ -61,9 +61,10 @@ def lag_between(end: Any, latest: Any) -> int | None:
     """How many offsets lie between where a query is and where its topics end."""
     if not end or not latest:
         return None
-    here, _ = from_json(json.loads(end) if isinstance(end, str) else end)
-    there, _ = from_json(json.loads(latest) if isinstance(latest, str) else latest)
-    return sum(max(0, offset - here.get(tp, 0)) for tp, offset in there.items())
+    here, ids = from_json(json.loads(end) if isinstance(end, str) else end)
+    there, ids_now = from_json(json.loads(latest) if isinstance(latest, str) else latest)
+    anew = {topic for topic, each in ids_now.items() if ids.get(topic, each) != each}
+    return sum(max(0, offset - (0 if tp.topic in anew else here.get(tp, 0))) for tp, offset in there.items())
 
 
 def read_progress(document: Mapping[str, Any]) -> Progress:

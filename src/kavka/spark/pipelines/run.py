@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kavka.spark.pipelines.flows import start_query, streaming_frame
 from kavka.spark.pipelines.progress import Reporter, one_line
+from kavka.spark.pipelines.running import AlreadyRunningError, running
 from kavka.spark.pipelines.spec import Pipeline
 from kavka.spark.session import start
 
@@ -40,7 +41,7 @@ def session(pipeline: Pipeline, master: str) -> Iterator[SparkSession]:
 def run(pipeline: Pipeline, master: str, tell: Tell, *, once: bool = False) -> None:
     """Run every flow until it is done (`once`), fails, or the process is told to stop (SIGINT, SIGTERM)."""
     stopping = threading.Event()
-    with _signals(stopping), session(pipeline, master) as spark:
+    with _alone(pipeline), _signals(stopping), session(pipeline, master) as spark:
         reporter = Reporter(pipeline.folder, tell, _metrics(pipeline, tell))
         spark.streams.addListener(reporter)
         queries = [start_query(spark, pipeline, flow, once=once) for flow in pipeline.flows]
@@ -52,6 +53,15 @@ def run(pipeline: Pipeline, master: str, tell: Tell, *, once: bool = False) -> N
             reporter.wait_for_the_end(_TELL_SECONDS)
         _raise_failure(queries)
         tell("stopped" if stopping.is_set() else "done: everything that was there has been read")
+
+
+@contextlib.contextmanager
+def _alone(pipeline: Pipeline) -> Iterator[None]:
+    try:
+        with running(pipeline.folder):
+            yield
+    except AlreadyRunningError as error:
+        raise PipelineError(str(error)) from None
 
 
 def dry_run(pipeline: Pipeline, master: str) -> list[dict[str, Any]]:

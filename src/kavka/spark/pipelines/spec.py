@@ -101,6 +101,7 @@ def parse(document: Any, folder: Path, bootstrap: str | None = None) -> Pipeline
         raise SpecError("the spec has no flows")
     if len(set(names)) != len(names):
         raise SpecError(f"two flows have the same name: {', '.join(names)}")
+    _check_tables(flows)
     named = node.text("bootstrap", "127.0.0.1:9092")
     pipeline = Pipeline(
         name=node.text("name", folder.name),
@@ -117,10 +118,21 @@ def parse(document: Any, folder: Path, bootstrap: str | None = None) -> Pipeline
     return pipeline
 
 
+def _check_tables(flows: tuple[Flow, ...]) -> None:
+    """Two flows may feed one table, but then they say so with the same path."""
+    paths: dict[Any, str] = {}
+    for flow in flows:
+        table = flow.sink.table
+        if table is not None and table.catalog:
+            known = paths.setdefault((tuple(sorted(table.catalog.items())), table.name), table.path)
+            if known != table.path:
+                raise SpecError(f"flow {flow.name}: table {table.name} is at {known} already, not at {table.path}")
+
+
 def _flow(node: _Node, folder: Path) -> Flow:
     flow = Flow(
         name=node.text("name"),
-        source=_source(_Node(node.take("source"), f"{node.place}.source")),
+        source=_source(_Node(node.take("source"), f"{node.place}.source"), folder),
         sink=_sink(_Node(node.take("sink"), f"{node.place}.sink"), folder),
         transform=node.optional("transform"),
     )
@@ -128,12 +140,13 @@ def _flow(node: _Node, folder: Path) -> Flow:
     return flow
 
 
-def _source(node: _Node) -> Source:
+def _source(node: _Node, folder: Path) -> Source:
+    form = node.optional("format")
     source = Source(
         topic=node.optional("topic"),
         pattern=node.optional("pattern"),
-        format=node.optional("format"),
-        schema=node.optional("schema"),
+        format=form,
+        schema=_schema(form, node.optional("schema"), folder),
         message=node.optional("message"),
         start=node.text("start", "earliest"),
         max_per_trigger=node.number("max_per_trigger"),
@@ -144,6 +157,15 @@ def _source(node: _Node) -> Source:
     if (source.topic is None) == (source.pattern is None):
         raise SpecError(f"{node.place}: exactly one of topic and pattern says what to read")
     return source
+
+
+def _schema(form: str | None, schema: str | None, folder: Path) -> str | None:
+    """A schema as it is, or its file in the project."""
+    if schema is None or form not in ("avro", "protobuf") or schema.lstrip().startswith("{"):
+        return schema
+    located = _located(schema, folder)
+    is_file = form == "avro" or (len(schema) < 4096 and Path(located).is_file())
+    return located if is_file else schema  # the other thing that Protobuf takes is base64
 
 
 def _sink(node: _Node, folder: Path) -> Sink:
@@ -170,10 +192,12 @@ def _table(node: _Node, folder: Path) -> TableSpec:
         path=_located(node.text("path"), folder),
         format=form,  # type: ignore[arg-type]
         partition_by=tuple(map(str, node.items("partition_by"))),
-        name=node.text("name", "default.events"),
+        name=node.text("name", ""),
         catalog=node.texts("catalog"),
     )
     node.done()
+    if table.catalog and not table.name:
+        raise SpecError(f"{node.place}: a table in a catalog needs a name: `name: NAMESPACE.TABLE`")
     return table
 
 
