@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from kavka.cli import placement
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, Timeout, group, key_values, run
 from kavka.cli.output import Output, note, print_json, print_rows, write_line
-from kavka.cli.placement import elect, reassign
 from kavka.client import Admin, ConfigResource, ConfigSource, KafkaError, NewTopic, TopicDescription
 from kavka.model.errors import TopicAlreadyExists, UnknownTopicOrPartition
 
@@ -196,6 +196,7 @@ def reassign_topics(
         int | None,
         typer.Option("--replication-factor", "-r", min=1, show_default="as now", help="How many copies."),
     ] = None,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it; otherwise only show what would be.")] = False,
     cancel: Annotated[bool, typer.Option("--cancel", help="Give up moves that are under way.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return when the moves are done.")] = True,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -204,21 +205,37 @@ def reassign_topics(
 ) -> None:
     """Move the partitions of topics to other nodes, spread evenly; no record is lost on the way.
 
+    All partitions move or, if one of them cannot, none. While they move, `--cancel` puts them back where they were.
+
     Examples:
 
-    - `kavka topics reassign orders payments --to 2,3,4`
-    - `kavka topics reassign orders --to 1,2,3 --replication-factor 3`
+    - `kavka topics reassign orders payments --to 2,3,4` shows what would move
+    - `kavka topics reassign orders --to 1,2,3 --replication-factor 3 --execute`
     - `kavka topics reassign orders --cancel`
     """
     if (nodes is None) != cancel:
         raise typer.BadParameter("give either the nodes or --cancel", param_hint="--to")
     targets = _node_ids(nodes) if nodes is not None else []
-    work = reassign(bootstrap, int(timeout * 1000), names, targets, replication_factor, wait=wait)
-    rows = run(work)
+
+    async def work() -> list[dict[str, object]]:
+        async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
+            if cancel:
+                return await placement.cancel(admin, names)
+            moves = await placement.planned(admin, names, targets, replication_factor)
+            if execute and moves:
+                await placement.move(admin, moves, wait=wait)
+        return [
+            {"topic": tp.topic, "partition": tp.partition, "from": list(before), "to": list(after)}
+            for tp, (before, after) in moves.items()
+        ]
+
+    rows = run(work())
     if output is Output.JSON or rows:
         print_rows(output, ["topic", "partition", "from", "to"], rows)
     if not rows:
         note("nothing has to move")
+    elif not cancel and not execute:
+        note("nothing was moved: add --execute to do it")
 
 
 @app.command("elect")
@@ -237,7 +254,7 @@ def elect_leaders(
 
     Example: `kavka topics elect orders`
     """
-    rows = run(elect(bootstrap, int(timeout * 1000), names or [], unclean=unclean))
+    rows = run(placement.elect(bootstrap, int(timeout * 1000), names or [], unclean=unclean))
     print_rows(output, ["topic", "partition", "outcome"], rows)
     if not rows and output is Output.TABLE:
         note("no election was needed")
