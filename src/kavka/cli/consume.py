@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, run
+from kavka.cli.output import CommandError
 from kavka.client import At, Consumer, ConsumerRecord, GroupConsumer, Place, TopicPartition
 
 POLL_MS = 200
@@ -30,8 +31,10 @@ class RecordOutput(StrEnum):
 
 def parse_place(text: str, option: str = "--from") -> Place:
     """Read start, end, an offset, or a time: ISO 8601 (UTC unless it says otherwise) or @milliseconds."""
-    if text == "start" or text == "end":
-        return "start" if text == "start" else "end"
+    if text in ("start", "earliest"):
+        return "start"
+    if text in ("end", "latest"):
+        return "end"
     if text.isascii() and text.isdigit():
         return int(text)
     if text.startswith("@") and text[1:].isascii() and text[1:].isdigit():
@@ -138,8 +141,13 @@ async def _group_chunks(
             mine = member.assignment
             idle += POLL_MS / 1000
             reached = all(member.position(tp) >= ends.get(tp, 0) for tp in mine)
-            if member.epoch > 0 and reached and (mine or idle > PATIENCE_S):
+            if member.epoch > 0 and reached and mine:
                 return
+            if idle > PATIENCE_S and not mine:
+                raise CommandError(
+                    f"group {member.group!r} gave this member no partition: its other members have them all "
+                    f"(see `kavka groups describe {member.group} --members`)"
+                )
 
 
 async def _partitions(member: GroupConsumer, topic: str) -> list[TopicPartition]:
