@@ -12,8 +12,11 @@ from typing import Any
 
 import pytest
 
+from kavka.broker.config import reachable_name
+from kavka.client import blocking
 from kavka.testing import Cluster
 from kavka.testing.plugin import Kavka
+from kavka.testing.process import NodeProcess
 
 
 def kavka_command(kavka: Kavka, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -189,3 +192,29 @@ def test_a_node_tells_in_one_line_why_it_cannot_start(kavka: Kavka, tmp_path: Pa
         assert told.startswith("kavka: ")
         assert told.count("\n") == 1
     assert not (tmp_path / "ready").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "host"),
+    [
+        (["--listen", "0.0.0.0:0"], reachable_name()),
+        (["--listen", "[::]:0"], reachable_name()),
+        (["--override", "listeners=PLAINTEXT://:0"], reachable_name()),
+        (["--listen", "0.0.0.0:0", "--advertise", "localhost"], "localhost"),
+    ],
+    ids=["IPv4", "IPv6", "no host", "told otherwise"],
+)
+def test_a_node_that_listens_everywhere_tells_clients_a_name(options: list[str], host: str, tmp_path: Path) -> None:
+    node = NodeProcess(tmp_path / "home", os.environ, 30)
+    command = [sys.executable, "-m", "kavka", "serve", "--data-dir", str(tmp_path / "data"), *options]
+    node.spawn([*command, "--ready-file", str(node.ready_file)])
+    try:
+        node.await_ready()
+        assert node.ready["bootstrap"].rpartition(":")[0] == host
+        assert f"clients are told to connect to {host}\n" in node.log
+        port = node.ready["bootstrap"].rpartition(":")[2]
+        for address in (f"127.0.0.1:{port}", f"[::1]:{port}", node.ready["bootstrap"]):
+            with blocking.Client(address) as client:
+                assert [each.host for each in client.admin.describe_cluster().nodes] == [host]
+    finally:
+        node.kill()

@@ -19,6 +19,7 @@ from kavka.broker.wiring import Node, ReadyReport
 from kavka.model.clock import SystemClock
 from kavka.model.errors import KafkaStorageError, RequestTimedOut
 from kavka.model.settings import Values
+from kavka.model.types import EVERY_ADDRESS
 from kavka.quorum.format import FormatError
 from kavka.storage.disk import Disk, RealDisk
 from kavka.telemetry.logging import set_up_logging
@@ -66,11 +67,19 @@ async def serve(config: NodeConfig, disk: Disk, ready_file: str | None, said_rea
             write_ready_file(ready_file, report)
             said_ready.append(ready_file)
         served = report.bootstrap or report.controller
-        log.info("node %d of cluster %s serves %s", report.node_id, report.cluster_id, served)
+        log.info("node %d of cluster %s serves %s%s", report.node_id, report.cluster_id, served, told_otherwise(config))
         gc.collect()
         gc.freeze()
 
     await Node(config, disk, SystemClock()).run(ready, stopping)
+
+
+def told_otherwise(config: NodeConfig) -> str:
+    """Which address clients are told, where that is not the one that the node listens on."""
+    everywhere = [one for one in config.listeners if one.host in EVERY_ADDRESS]
+    told = {one.listener: one.host for one in config.advertised}
+    names = ", ".join(dict.fromkeys(told[one.listener] for one in everywhere if one.listener in told))
+    return f"; it listens on every address, and clients are told to connect to {names}" if names else ""
 
 
 def write_ready_file(path: str, report: ReadyReport) -> None:

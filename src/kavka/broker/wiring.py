@@ -6,7 +6,8 @@ import asyncio
 import logging
 import random
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -31,7 +32,7 @@ from kavka.model.settings import (
     Values,
 )
 from kavka.model.types import Endpoint, TopicPartition
-from kavka.net.server import BoundListener, bind
+from kavka.net.server import BoundListener, SocketOptions, bind
 from kavka.quorum.controller_loop import ControllerLoop
 from kavka.quorum.driver import RaftDriver
 from kavka.quorum.format import (
@@ -121,8 +122,7 @@ class Node:
         config = self._config
         options = socket_options(config.values)
         with ExitStack() as held:
-            listeners = [bind(one.listener, one.host, one.port, options) for one in config.listeners]
-            others = [bind(one.listener, one.host, one.port, options) for one in self._controllers()]
+            listeners, others = self._bind(config.listeners, options), self._bind(self._controllers(), options)
             for listener in (*listeners, *others):
                 held.callback(listener.socket.close)
             dirs = self._open_dirs(held)
@@ -210,6 +210,10 @@ class Node:
             None,
             metrics,
         )
+
+    def _bind(self, endpoints: Iterable[Endpoint], options: SocketOptions) -> list[BoundListener]:
+        ports = Counter(one.port for one in (*self._config.listeners, *self._controllers()) if one.port)
+        return [bind(one.listener, one.host, one.port, options, both=ports[one.port] < 2) for one in endpoints]
 
     def _controllers(self) -> tuple[Endpoint, ...]:
         """The controller listeners that are served: a node that stands alone needs none."""

@@ -41,7 +41,19 @@ def serve(
     listen: Annotated[
         str | None,
         typer.Option(
-            "--listen", metavar="HOST:PORT", show_default="127.0.0.1:9092", help="Where clients connect; port 0: any."
+            "--listen",
+            metavar="HOST:PORT",
+            show_default="127.0.0.1:9092",
+            help="Where clients connect; port 0: any free one; host 0.0.0.0: every address, IPv6 too.",
+        ),
+    ] = None,
+    advertise: Annotated[
+        str | None,
+        typer.Option(
+            "--advertise",
+            metavar="HOST[:PORT]",
+            show_default="the host of --listen, or this machine's name",
+            help="What clients are told to connect to.",
         ),
     ] = None,
     console: Annotated[str, typer.Option("--console", metavar="HOST:PORT|off", help="The web console.")] = "off",
@@ -66,6 +78,7 @@ def serve(
 
     - `kavka serve`
     - `kavka serve --data-dir /var/lib/kavka --listen 0.0.0.0:9092 --override num.partitions=3`
+    - `kavka serve --listen 0.0.0.0:9092 --advertise broker1.example`
     """
     raise AssertionError("kavka.cli.app runs this command by itself")
 
