@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -120,7 +121,8 @@ def test_a_typed_line_is_sent_before_the_next_one(kavka: Kavka) -> None:
 def test_a_bad_line_is_named_and_what_came_before_is_sent(kavka: Kavka) -> None:
     topic = kavka.topic()
     done = kavka_command(kavka, "produce", topic, "-k", ":", stdin=b"a:1\nb:2\nc\n")
-    assert (done.returncode, done.stderr) == (1, b"kavka: line 3 has no key separator ':'\n")
+    told = b"kavka: line 3 has no key separator ':'; the 2 records of the lines before it were sent, none after it\n"
+    assert (done.returncode, done.stderr) == (1, told)
     assert output(kavka, "consume", topic) == "1\n2\n"
 
 
@@ -178,6 +180,22 @@ def test_the_log_of_a_node_can_be_read(kavka: Kavka, tmp_path: Path) -> None:
         node.close()
 
 
+@pytest.mark.parametrize(("level", "speaks"), [("info", True), ("error", False)])
+def test_a_node_speaks_json_and_as_much_as_is_asked_for(level: str, speaks: bool, tmp_path: Path) -> None:
+    node = NodeProcess(tmp_path / "home", os.environ, 30)
+    where = ["--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--ready-file", str(node.ready_file)]
+    node.spawn([sys.executable, "-m", "kavka", "serve", *where, "--log-format", "json", "--log-level", level])
+    try:
+        node.await_ready()
+        node.ask_to_stop()
+        assert node.await_end(30) == 0
+    finally:
+        node.kill()
+    lines = [json.loads(line) for line in node.words]
+    assert [line for line in lines if not {"time", "level", "logger", "message"} <= line.keys()] == []
+    assert any("serves 127.0.0.1:" in line["message"] for line in lines) == bool(lines) == speaks
+
+
 def test_a_node_tells_in_one_line_why_it_cannot_start(kavka: Kavka, tmp_path: Path) -> None:
     def serve(*options: str) -> tuple[int, str]:
         done = kavka_command(kavka, "serve", "--ready-file", str(tmp_path / "ready"), *options)
@@ -186,8 +204,12 @@ def test_a_node_tells_in_one_line_why_it_cannot_start(kavka: Kavka, tmp_path: Pa
     taken = serve("--data-dir", str(tmp_path / "a"), "--listen", kavka.bootstrap)
     (tmp_path / "file").write_text("")
     foreign = serve("--data-dir", str(tmp_path / "file"), "--listen", "127.0.0.1:0")
+    below = serve("--data-dir", str(tmp_path / "file" / "below"), "--listen", "127.0.0.1:0")
     wrong = serve("--override", "num.partitions=many")
-    for code, told in (taken, foreign, wrong):
+    assert foreign[1] == f"kavka: log.dirs: {tmp_path}/file is a file, not a directory\n"
+    assert below[1] == f"kavka: log.dirs: {tmp_path}/file/below: Not a directory\n"
+    for code, told in (taken, foreign, below, wrong):
+        assert "Errno" not in told
         assert code == 1
         assert told.startswith("kavka: ")
         assert told.count("\n") == 1
@@ -213,7 +235,8 @@ def test_a_node_that_listens_everywhere_tells_clients_a_name(options: list[str],
         assert node.ready["bootstrap"].rpartition(":")[0] == host
         assert f"clients are told to connect to {host}\n" in node.log
         port = node.ready["bootstrap"].rpartition(":")[2]
-        for address in (f"127.0.0.1:{port}", f"[::1]:{port}", node.ready["bootstrap"]):
+        by_ipv6 = [f"[::1]:{port}"] if socket.has_dualstack_ipv6() else []
+        for address in (f"127.0.0.1:{port}", node.ready["bootstrap"], *by_ipv6):
             with blocking.Client(address) as client:
                 assert [each.host for each in client.admin.describe_cluster().nodes] == [host]
     finally:

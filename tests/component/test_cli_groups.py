@@ -87,3 +87,20 @@ def test_a_member_that_gets_nothing_says_so(kavka: Kavka) -> None:
         done = run(kavka, "consume", topic, "--group", topic)
     assert (done.returncode, done.stdout) == (1, "")
     assert "gave this member no partition" in done.stderr
+
+
+def test_a_group_can_be_given_a_place_before_it_has_read(kavka: Kavka) -> None:
+    topic = kavka.topic()
+    output(kavka, "produce", topic, stdin="1\n2\n3\n")
+    unknown = run(kavka, "groups", "reset-offsets", topic, "--to", "start")
+    assert (unknown.returncode, "not found" in unknown.stderr) == (1, True)
+    output(kavka, "groups", "reset-offsets", topic, "--topic", topic, "--to", "2", "--execute")
+    assert output(kavka, "consume", topic, "--group", topic) == "3\n"
+
+
+def test_a_transaction_that_was_read_leaves_no_lag(kavka: Kavka) -> None:
+    topic = kavka.topic()
+    with kavka.client.producer(transactional_id=topic) as producer, producer.transaction():
+        producer.send(topic, b"1")
+    assert output(kavka, "consume", topic, "--group", topic) == "1\n"
+    assert [(row["committed"], row["end"], row["lag"]) for row in offsets(kavka, topic)] == [(2, 2, 0)]

@@ -24,6 +24,8 @@ from kavka.model.settings import (
     CONTROLLER_QUORUM_BOOTSTRAP_SERVERS,
     CONTROLLER_QUORUM_VOTERS,
     CORDONED_LOG_DIRS,
+    KAVKA_LOG_FORMAT,
+    KAVKA_LOG_LEVEL,
     LISTENERS,
     LOG_DIR,
     LOG_DIRS,
@@ -74,6 +76,8 @@ def load_config(
     data_dir: str | None = None,
     listen: str | None = None,
     advertise: str | None = None,
+    log_level: str | None = None,
+    log_format: str | None = None,
 ) -> NodeConfig:
     """The configuration of `kavka serve`; raises ConfigError.
 
@@ -85,10 +89,15 @@ def load_config(
     layers: list[tuple[str, Mapping[str, str]]] = [(file, _read(file)) if file else ("", STANDALONE)]
     layers.append(("the environment", _from_environment(environment or {}, warnings)))
     layers.append(("--override", _from_overrides(overrides)))
-    if data_dir is not None:
-        layers.append(("--data-dir", {"log.dirs": data_dir}))
-    if listen is not None:
-        layers.append(("--listen", {"listeners": f"PLAINTEXT://{listen}"}))
+    listeners = f"PLAINTEXT://{listen}" if listen is not None else None
+    for option, key, text in (
+        ("--data-dir", LOG_DIRS.name, data_dir),
+        ("--listen", LISTENERS.name, listeners),
+        ("--log-level", KAVKA_LOG_LEVEL.name, log_level),
+        ("--log-format", KAVKA_LOG_FORMAT.name, log_format),
+    ):
+        if text is not None:
+            layers.append((option, {key: text}))
     for origin, layer in layers:
         texts.update(layer)
         origins.update(dict.fromkeys(layer, origin))

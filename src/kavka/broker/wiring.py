@@ -25,9 +25,11 @@ from kavka.controller.machine import Controller
 from kavka.metadata.live import LiveSettings
 from kavka.metadata.names import CLUSTER_METADATA
 from kavka.model.clock import Clock
+from kavka.model.errors import KafkaStorageError
 from kavka.model.settings import (
     BROKER_RACK,
     KAVKA_METRICS_LISTENER,
+    LOG_DIRS,
     REQUEST_TIMEOUT_MS,
     Values,
 )
@@ -222,7 +224,12 @@ class Node:
     def _open_dirs(self, held: ExitStack) -> NodeDirs:
         config, disk = self._config, self._disk
         for path in dict.fromkeys([*config.data_dirs, config.metadata_dir]):
-            disk.mkdir(path)
+            try:
+                disk.mkdir(path)
+            except FileExistsError:
+                raise KafkaStorageError(f"{LOG_DIRS.name}: {path} is a file, not a directory") from None
+            except OSError as error:
+                raise KafkaStorageError(f"{LOG_DIRS.name}: {path}: {error.strerror}") from None
             held.callback(lock_dir(disk, path).release)
         if config.standalone:
             now_ms = self._clock.now_ms()

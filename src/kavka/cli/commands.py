@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -68,6 +68,12 @@ def serve(
         Path | None,
         typer.Option("--ready-file", metavar="FILE", help="Written as JSON once requests are served."),
     ] = None,
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], typer.Option("--log-level", help="How much the node says.")
+    ] = "info",
+    log_format: Annotated[
+        Literal["text", "json"], typer.Option("--log-format", help="Log lines for people, or a JSON object each.")
+    ] = "text",
 ) -> None:
     """Run a node until it is told to stop (SIGTERM or Ctrl-C).
 

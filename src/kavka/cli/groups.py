@@ -20,6 +20,7 @@ from kavka.client import (
     KafkaError,
     TopicPartition,
 )
+from kavka.model.errors import GroupIdNotFound
 
 app = group("Look at groups of consumers, at how far they have read, and change that.")
 
@@ -100,6 +101,8 @@ def reset_offsets(
 ) -> None:
     """Have a group go on reading elsewhere. Without --topic: everything that it has committed for.
 
+    A group that is not there yet is made by giving it a place in a topic.
+
     Examples:
 
     - `kavka groups reset-offsets billing --topic orders --to start`
@@ -110,8 +113,7 @@ def reset_offsets(
 
     async def work() -> None:
         async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
-            await _require_rest(admin, name)
-            committed = await admin.group_offsets(name)
+            committed = await admin.group_offsets(name) if await _rests(admin, name, new=bool(topic)) else {}
             chosen = await _chosen(admin, topic or [], committed)
             target = await _target(admin, chosen, committed, to, shift_by)
             if execute and target:
@@ -222,10 +224,17 @@ def _show(one: dict[str, object], members: bool) -> None:
 # -- resetting ----------------------------------------------------------------------------------------------
 
 
-async def _require_rest(admin: Admin, name: str) -> None:
-    described = await admin.describe_group(name)
+async def _rests(admin: Admin, name: str, *, new: bool) -> bool:
+    """Whether a group is there and has no members; one that is not there may be meant to be `new`."""
+    try:
+        described = await admin.describe_group(name)
+    except GroupIdNotFound:
+        if not new:
+            raise
+        return False
     if described.state not in RESTING:
         raise CommandError(f"group {name!r} has members ({described.state}): they must leave it first")
+    return True
 
 
 async def _chosen(

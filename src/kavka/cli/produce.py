@@ -123,9 +123,11 @@ async def _send_all(
                         volume += len(value or b"") + len(key or b"")
                     sent += len(chunk)
                     advance(len(chunk))
-            except CommandError:
+            except CommandError as error:
                 await producer.flush()
-                raise
+                raise CommandError(
+                    f"{error}; the {sent} records of the lines before it were sent, none after it"
+                ) from None
             await producer.flush()
     return {"records": sent, "bytes": volume, "seconds": round(time.monotonic() - began, 3)}
 

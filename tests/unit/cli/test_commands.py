@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -143,6 +144,22 @@ def test_a_failure_is_one_line_and_exit_code_1(
     assert told.out == ""
     assert message in told.err
     assert told.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [name.partition(" ")[2] for name in LEAVES if name.startswith("pipeline ")])
+def test_a_pipeline_without_spark_is_one_line(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [*sys.modules]:
+        if name.startswith("kavka.spark"):
+            monkeypatch.delitem(sys.modules, name)
+    for name in ("pyspark", "pyarrow", "pandas", "yaml", "deltalake", "pyiceberg", "fastavro"):
+        monkeypatch.setitem(sys.modules, name, None)
+    more = ["--to", "h:1", "--checkpoint", "c"] if command == "mirror" else []
+    assert run(["pipeline", command, str(tmp_path / "p"), *more]) == 1
+    told = capsys.readouterr()
+    assert told.err.startswith("kavka: pipelines need Spark: pip install 'kavka[spark]'")
+    assert (told.out, told.err.count("\n")) == ("", 1)
 
 
 def test_a_bootstrap_that_is_no_address_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

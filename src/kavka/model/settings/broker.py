@@ -27,6 +27,7 @@ from kavka.model.settings.types import (
     between,
     collect,
     one_of,
+    one_of_any_case,
     some_of,
 )
 
@@ -343,6 +344,20 @@ LOG_CLEANER_MIN_CLEANABLE_RATIO = DOUBLE(
     between(0, 1),
     CLUSTER,
     "The share of a log that must be uncompacted before it is compacted.",
+)
+KAVKA_LOG_LEVEL = STRING(
+    "kavka.log.level",
+    "info",
+    one_of_any_case("debug", "info", "warning", "error"),
+    doc="How much the node says on standard error.",
+    internal=True,  # not Kafka's: its tools are not shown it
+)
+KAVKA_LOG_FORMAT = STRING(
+    "kavka.log.format",
+    "text",
+    one_of("text", "json"),
+    doc="Log lines for people, or a JSON object each: `time`, `level`, `logger`, `message`, `exception`.",
+    internal=True,
 )
 KAVKA_METRICS_LISTENER = STRING.optional(
     "kavka.metrics.listener",

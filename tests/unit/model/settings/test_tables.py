@@ -35,7 +35,12 @@ OURS: dict[str, Any] = {
     "group": group.SETTINGS,
     "client": client_metrics.SETTINGS,
 }
-OURS_ALONE = {"kavka.max.decompressed.message.bytes", "kavka.metrics.listener"}
+OURS_ALONE = {
+    "kavka.log.format",
+    "kavka.log.level",
+    "kavka.max.decompressed.message.bytes",
+    "kavka.metrics.listener",
+}
 REQUIRED_BY_KAFKA = {"node.id", "process.roles", "controller.listener.names"}  # a standalone node has defaults for them
 
 
