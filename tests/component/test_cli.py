@@ -126,6 +126,64 @@ def test_a_bad_line_is_named_and_what_came_before_is_sent(kavka: Kavka) -> None:
     assert output(kavka, "consume", topic) == "1\n2\n"
 
 
+def test_a_topic_goes_through_json_to_another_with_all_it_has(kavka: Kavka) -> None:
+    topic, copy = kavka.topic(), kavka.topic()
+    headers = [("h", None), ("h", b"\xff")]
+    with kavka.client.producer() as producer:
+        producer.send(topic, None, key=b"gone", headers=headers, timestamp=1_600_000_000_000)
+        producer.send(topic, b"\x00\xff", key=b"", timestamp=1_600_000_000_001)
+        producer.send(topic, b"")
+    lines = output(kavka, "consume", topic, "--output", "json").encode()
+    assert output(kavka, "produce", copy, "--json", stdin=lines) == ""
+    with kavka.client.consumer(topic) as first, kavka.client.consumer(copy) as second:
+        assert [record[3:] for record in second.until_end()] == [record[3:] for record in first.until_end()]
+
+
+def test_where_records_went_is_printed(kavka: Kavka, tmp_path: Path) -> None:
+    topic = kavka.topic(partitions=2)
+    assert output(kavka, "produce", topic, "--partition", "1", "--offsets", stdin=b"a\nb\n") == "1 0\n1 1\n"
+    (tmp_path / "report").write_bytes(b"line\nline\n")
+    arguments = ["produce", topic, "--file", str(tmp_path / "report"), "--whole", "--key", "r", "-H", "a", "-H", "b=c"]
+    told = json.loads(output(kavka, *arguments, "--partition", "0", "--offsets", "--output", "json"))
+    assert told == {"partition": 0, "offset": 0}
+    assert output(kavka, "produce", topic, "--key", "r", "--tombstone", "--partition", "0") == ""
+    shown = output(kavka, "consume", topic, "--partition", "0", "--format", r"%k|%v|%V|%h;")
+    assert shown == "r|line\nline\n|10|a=,b=c;r||-1|;"
+
+
+def test_a_rate_is_kept(kavka: Kavka) -> None:
+    topic = kavka.topic()
+    told = answer(kavka, "produce", topic, "--count", "11", "--rate", "20")
+    assert (told["records"], told["seconds"] >= 0.5) == (11, True)
+
+
+def test_reading_begins_and_ends_where_it_is_told(kavka: Kavka) -> None:
+    first, second = kavka.topic(), kavka.topic()
+    with kavka.client.producer() as producer:
+        for number in range(10):
+            headers = [("even", b"yes")] if number % 2 == 0 else []
+            producer.send(first, b"%d" % number, key=b"k%d" % number, timestamp=1000 * number, headers=headers)
+        producer.send(second, b"other", timestamp=5000)
+
+    def shown(*arguments: str) -> str:
+        return output(kavka, "consume", *arguments).replace("\n", " ").strip()
+
+    assert shown(first, "--from", "-3") == "7 8 9"
+    assert shown(first, "--from", "-99") == shown(first) == "0 1 2 3 4 5 6 7 8 9"
+    assert shown(first, "--from", "2", "--until", "4") == "2 3"
+    assert shown(first, "--from", "@2000", "--until", "1970-01-01T00:00:05") == "2 3 4"
+    assert shown(first, "--until", "-8") == "0 1"
+    assert shown(first, "--from", "-1d") == ""  # their times are long ago
+    assert shown(first, "--key", "k[24]", "--header", "even") == "2 4"
+    assert shown(first, "--value", "^[5-9]$", "--header", "even=yes", "--max", "1") == "6"
+    assert sorted(shown(first, second, "--from", "-1").split()) == ["9", "other"]
+    prefix = first.rpartition("-")[0]
+    assert sorted(shown("--pattern", f"{prefix}-.*", "--from", "-1").split()) == ["9", "other"]
+    assert shown(first, "--group", first, "--from", "-2", "--max", "1") == "8"
+    assert shown(first, "--group", first, "--from", "start") == "9"
+    assert shown("--pattern", f"{prefix}-.*", "--group", prefix, "--from", "@9000", "--value", "9|o") == "9"
+
+
 def test_following_shows_what_comes_and_ends_quietly(kavka: Kavka) -> None:
     topic = kavka.topic()
     environment = {**os.environ, "KAVKA_BOOTSTRAP": kavka.bootstrap}

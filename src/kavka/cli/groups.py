@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from kavka.cli.consume import parse_place
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, Timeout, group, run
 from kavka.cli.output import CommandError, Output, print_json, print_rows, write_line
+from kavka.cli.places import PLACE, parse_place
 from kavka.client import (
     EARLIEST,
     LATEST,
@@ -18,6 +18,7 @@ from kavka.client import (
     CommittedOffset,
     GroupDescription,
     KafkaError,
+    Last,
     TopicPartition,
 )
 from kavka.model.errors import GroupIdNotFound
@@ -87,9 +88,7 @@ def reset_offsets(
     ] = None,
     to: Annotated[
         str | None,
-        typer.Option(
-            "--to", metavar="PLACE", help="start, end, an offset, a time (2026-01-31T12:00), or @milliseconds."
-        ),
+        typer.Option("--to", metavar="PLACE", help=PLACE),
     ] = None,
     shift_by: Annotated[
         int | None, typer.Option("--shift-by", metavar="N", help="So many records on, or back if negative.")
@@ -279,6 +278,8 @@ async def _target(
         if isinstance(place, At):
             found = await admin.list_offsets(dict.fromkeys(chosen, place.timestamp_ms))
             wanted = {tp: one.offset if one.offset >= 0 else ends[tp] for tp, one in found.items()}
+        elif isinstance(place, Last):
+            wanted = {tp: end - place.count for tp, end in ends.items()}
         elif isinstance(place, int):
             wanted = dict.fromkeys(chosen, place)
         else:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from kavka.client.admin_transactions import OpenTransaction, TransactionDescription, TransactionListing
     from kavka.client.batching import Delivered, Delivery
     from kavka.client.connection import Connection, connect
-    from kavka.client.consumer import At, Consumer, Place
+    from kavka.client.consumer import At, Consumer, Last, Place
     from kavka.client.dial import Dial, TcpDial, Transport
     from kavka.client.fetched import ConsumerRecord
     from kavka.client.group_consumer import GroupConsumer
@@ -88,6 +88,7 @@ __all__ = [
     "GroupListing",
     "GroupMember",
     "KafkaError",
+    "Last",
     "LogDir",
     "NewTopic",
     "Node",
@@ -126,7 +127,7 @@ _HOMES = {
     "kavka.client.admin_transactions": "OpenTransaction TransactionDescription TransactionListing",
     "kavka.client.batching": "Delivered Delivery",
     "kavka.client.connection": "Connection connect",
-    "kavka.client.consumer": "At Consumer Place",
+    "kavka.client.consumer": "At Consumer Last Place",
     "kavka.client.dial": "Dial TcpDial Transport",
     "kavka.client.fetched": "ConsumerRecord",
     "kavka.client.group_consumer": "GroupConsumer",

@@ -143,7 +143,7 @@ class Client:
         *topics: str,
         pattern: str | None = None,
         protocol: Literal["consumer", "classic"] = "consumer",
-        start: Edge | Literal["error"] = "end",
+        start: Place | Literal["error"] = "end",
         auto_commit_ms: int | None = 5_000,
         isolation: Isolation = "read_uncommitted",
     ) -> GroupConsumer:
@@ -500,6 +500,10 @@ class Consumer:
     def end_offsets(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
         """The offset after the last record of these partitions, or of all that are assigned."""
         return self._client.run(self._inner.end_offsets(*partitions))
+
+    def offsets(self, place: Place, *partitions: TopicPartition) -> dict[TopicPartition, int]:
+        """The offset of a place in these partitions, or in all that are assigned."""
+        return self._client.run(self._inner.offsets(place, *partitions))
 
     def read(
         self, timeout_ms: int | None = None, *, ends: Mapping[TopicPartition, int] | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Literal, Self
@@ -24,10 +24,17 @@ class At:
     timestamp_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class Last:
+    """A place in a log: so many offsets before its end, or its start if there are not as many."""
+
+    count: int
+
+
 Edge = Literal["start", "end", "earliest", "latest"]
 """An end of a log; "earliest" and "latest" are Kafka's words for the start and the end."""
-Place = Edge | int | At
-"""Where to read: from the start or the end of the log, an offset, or a time."""
+Place = Edge | int | At | Last
+"""Where to read: from the start or the end of the log, an offset, a time, or some before the end."""
 Isolation = Literal["read_uncommitted", "read_committed"]
 
 _EDGES: Final[Mapping[object, Literal["start", "end"]]] = {
@@ -179,6 +186,10 @@ class Consumer:
         """The offset after the last record of these partitions, or of all that are assigned."""
         return await self._find(partitions or self.assignment, "end")
 
+    async def offsets(self, place: Place, *partitions: TopicPartition) -> dict[TopicPartition, int]:
+        """The offset of a place in these partitions, or in all that are assigned."""
+        return await self._find(partitions or self.assignment, place)
+
     async def read(
         self, timeout_ms: int | None = None, *, ends: Mapping[TopicPartition, int] | None = None
     ) -> list[ConsumerRecord]:
@@ -238,27 +249,32 @@ class Consumer:
         state.position = after
         self._records.extend(records)
 
-    async def _find(self, partitions: Iterable[TopicPartition], place: Place) -> dict[TopicPartition, int]:
+    async def _find(self, partitions: Collection[TopicPartition], place: Place) -> dict[TopicPartition, int]:
         pool, _ = self._opened()
         if isinstance(place, int):
             if place < 0:
                 raise ValueError(f"an offset is not negative: {place}")
             return dict.fromkeys(partitions, place)
+        if isinstance(place, Last):
+            starts = await self._find(partitions, "start")
+            ends = await self._find(partitions, "end")
+            return {tp: max(at, ends[tp] - place.count) for tp, at in starts.items()}
         if isinstance(place, At):
             time = place.timestamp_ms
         elif place in _EDGES:
             time = EARLIEST if _EDGES[place] == "start" else LATEST
         else:
             raise ValueError(
-                f"a place is 'start' (or 'earliest'), 'end' (or 'latest'), an offset or At(timestamp_ms), not {place!r}"
+                "a place is 'start' (or 'earliest'), 'end' (or 'latest'), an offset, At(timestamp_ms) or Last(count), "
+                f"not {place!r}"
             )
         committed = self._options.read_committed
         found = await list_offsets(pool, dict.fromkeys(partitions, time), read_committed=committed)
         positions = {tp: each.offset for tp, each in found.items()}
         late = [tp for tp, offset in positions.items() if offset < 0]
         if late:
-            ends = await list_offsets(pool, dict.fromkeys(late, LATEST), read_committed=committed)
-            positions.update({tp: each.offset for tp, each in ends.items()})
+            last = await list_offsets(pool, dict.fromkeys(late, LATEST), read_committed=committed)
+            positions.update({tp: each.offset for tp, each in last.items()})
         return positions
 
     def _opened(self) -> tuple[Pool, Fetcher]:

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, Self
 
 from kavka.client.background import Background
 from kavka.client.classic_membership import ClassicMembership
-from kavka.client.consumer import Consumer, Edge, Isolation, Place, edge_or_error
+from kavka.client.consumer import At, Consumer, Edge, Isolation, Last, Place, edge_or_error
 from kavka.client.fetched import ConsumerRecord
 from kavka.client.group_link import GroupLink
 from kavka.client.group_offsets import commit_offsets, fetch_offsets
@@ -55,7 +55,7 @@ class GroupConsumer(Consumer):
         pattern: str | None = None,
         protocol: Literal["consumer", "classic"] = "consumer",
         assignor: str | Iterable[str] | None = None,
-        start: Edge | Literal["error"] = "end",
+        start: Place | Literal["error"] = "end",
         auto_commit_ms: int | None = 5_000,
         isolation: Isolation = "read_uncommitted",
         out_of_range: Edge | Literal["error"] = "error",
@@ -110,7 +110,7 @@ class GroupConsumer(Consumer):
             heartbeat_interval_ms=heartbeat_interval_ms,
             rebalance_timeout_ms=rebalance_timeout_ms,
         )
-        self._start = edge_or_error("start", start)
+        self._start = start if isinstance(start, int | At | Last) else edge_or_error("start", start)
         self._auto_commit_ms = auto_commit_ms
         self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost
         self._background = Background()
@@ -369,10 +369,10 @@ class GroupConsumer(Consumer):
         found = {tp: one.offset for tp, one in (await fetch_offsets(link, sorted(partitions))).items()}
         self._committed |= found
         fresh = [tp for tp in partitions if tp not in found]
-        if fresh and self._start == "error":
-            raise OffsetOutOfRange(f"group {self._group!r} has no committed offset for {fresh[0]}")
         if fresh:
-            first = await self._find(fresh, "start" if self._start == "start" else "end")
+            if self._start == "error":
+                raise OffsetOutOfRange(f"group {self._group!r} has no committed offset for {fresh[0]}")
+            first = await self._find(fresh, self._start)
             # committed even if no record comes, as Kafka's consumer does: who reads on begins where we did
             self._given |= first
             self._dealt |= first
