@@ -18,7 +18,8 @@ from kavka.client import Admin, Consumer, ConsumerRecord, GroupConsumer, Place, 
 
 POLL_MS = 200
 PATIENCE_S = 3.0
-"""How long a member that is given no partition waits for one."""
+"""How long a member that is given no partition waits before it looks whether the group has settled without it."""
+STABLE = "Stable"
 
 Records = Sequence[ConsumerRecord]
 
@@ -118,7 +119,7 @@ def consume(
             isolation=isolation,
         )
         async with member:
-            await _print_group(member, names, write, wanted, max_records, follow=follow)
+            await _print_group(bootstrap, member, names, write, wanted, max_records, follow=follow)
 
     run(work())
 
@@ -173,6 +174,7 @@ async def _print(chunks: AsyncIterator[Records], write: Write, wanted: Wanted | 
 
 
 async def _print_group(
+    bootstrap: str,
     member: GroupConsumer,
     topics: Sequence[str],
     write: Write,
@@ -201,10 +203,19 @@ async def _print_group(
             if member.epoch > 0 and mine and all(member.position(tp) >= ends.get(tp, 0) for tp in mine):
                 return
             if idle > PATIENCE_S and not mine:
-                raise CommandError(
-                    f"group {member.group!r} gave this member no partition: its other members have them all "
-                    f"(see `kavka groups describe {member.group} --members`)"
-                )
+                idle = 0.0
+                await _require_a_share(bootstrap, member)
+
+
+async def _require_a_share(bootstrap: str, member: GroupConsumer) -> None:
+    """Raise CommandError if the group has settled and this member has nothing; it may also be about to get some."""
+    async with Admin(bootstrap) as admin:
+        group = await admin.describe_group(member.group)
+    if group.state == STABLE and not member.assignment and any(each.partitions for each in group.members):
+        raise CommandError(
+            f"group {group.id!r} gave this member no partition: its other members have them all "
+            f"(see `kavka groups describe {group.id} --members`)"
+        )
 
 
 def _show(records: Records, write: Write) -> None:
