@@ -211,7 +211,12 @@ async def _require_a_share(bootstrap: str, member: GroupConsumer) -> None:
     """Raise CommandError if the group has settled and this member has nothing; it may also be about to get some."""
     async with Admin(bootstrap) as admin:
         group = await admin.describe_group(member.group)
-    if group.state == STABLE and not member.assignment and any(each.partitions for each in group.members):
+    others = [each for each in group.members if each.id != member.member_id]
+    if (
+        group.state == STABLE
+        and len(others) < len(group.members)
+        and not any(each.partitions for each in group.members if each not in others)
+    ):
         raise CommandError(
             f"group {group.id!r} gave this member no partition: its other members have them all "
             f"(see `kavka groups describe {group.id} --members`)"
