@@ -55,6 +55,22 @@ def test_topics_from_creation_to_deletion(kavka: Kavka) -> None:
     assert output(kavka, "topics", "delete", name, "--if-exists") == ""
 
 
+def test_records_are_deleted_and_what_is_left_is_shown(kavka: Kavka) -> None:
+    topic = kavka.topic(partitions=2)
+    output(kavka, "produce", topic, "--partition", "1", stdin=b"0\n1\n2\n3\n")
+    arguments = ["topics", "delete-records", f"{topic}:1", "--before", "-1"]
+    planned = kavka_command(kavka, *arguments)
+    assert (planned.returncode, planned.stderr) == (0, b"nothing was deleted: add --execute to do it\n")
+    assert answer(kavka, *arguments, "--execute") == [{"topic": topic, "partition": 1, "start": 0, "after": 3}]
+    (described,) = answer(kavka, "topics", "describe", topic, "--offsets")
+    assert [(row["start"], row["end"]) for row in described["partitions"]] == [(0, 0), (3, 4)]
+    assert [row["size_bytes"] > 0 for row in described["partitions"]] == [False, True]
+    assert "size bytes" in output(kavka, "topics", "describe", topic, "--offsets")
+    assert topic in {each["topic"] for each in answer(kavka, "topics", "describe")}
+    assert answer(kavka, "topics", "describe", "--under-replicated") == []
+    assert output(kavka, "consume", topic) == "3\n"
+
+
 def test_validation_creates_nothing(kavka: Kavka) -> None:
     name = kavka.topic() + "-cli"
     assert answer(kavka, "topics", "create", name, "--validate-only")["created"] is False

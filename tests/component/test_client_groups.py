@@ -449,3 +449,17 @@ def test_a_blocking_loop_that_ends_early_commits_only_what_it_has_dealt_with(nod
         (committed,) = client.admin.group_offsets(group).values()
         assert committed.offset == (4 if fails else 5)
         assert client.admin.describe_group(group).members == ()
+
+
+def test_groups_are_described_and_deleted_together(node):
+    from kavka.client import blocking
+
+    with blocking.Client(node.bootstrap) as client:
+        client.admin.create_topic("several-groups")
+        for group in ("one", "two"):
+            client.admin.alter_group_offsets(group, {TopicPartition("several-groups", 0): 0})
+        found = client.admin.describe_groups(["one", "two", "one"])
+        assert [(name, each.id) for name, each in found.items()] == [("one", "one"), ("two", "two")]
+        with pytest.raises(GroupIdNotFound):
+            client.admin.delete_groups(["one", "three", "two"])
+        assert {"one", "two"}.isdisjoint(each.id for each in client.admin.list_groups())

@@ -9,18 +9,8 @@ import typer
 
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, Timeout, group, run
 from kavka.cli.output import CommandError, Output, print_json, print_rows, write_line
-from kavka.cli.places import PLACE, parse_place
-from kavka.client import (
-    EARLIEST,
-    LATEST,
-    Admin,
-    At,
-    CommittedOffset,
-    GroupDescription,
-    KafkaError,
-    Last,
-    TopicPartition,
-)
+from kavka.cli.places import PLACE, offsets_of, parse_place, partitions_of, within
+from kavka.client import LATEST, Admin, CommittedOffset, GroupDescription, KafkaError, TopicPartition
 from kavka.model.errors import GroupIdNotFound
 
 app = group("Look at groups of consumers, at how far they have read, and change that.")
@@ -113,7 +103,7 @@ def reset_offsets(
     async def work() -> None:
         async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
             committed = await admin.group_offsets(name) if await _rests(admin, name, new=bool(topic)) else {}
-            chosen = await _chosen(admin, topic or [], committed)
+            chosen = await partitions_of(admin, topic) if topic else sorted(committed)
             target = await _target(admin, chosen, committed, to, shift_by)
             if execute and target:
                 await admin.alter_group_offsets(name, target)
@@ -236,29 +226,6 @@ async def _rests(admin: Admin, name: str, *, new: bool) -> bool:
     return True
 
 
-async def _chosen(
-    admin: Admin, topics: list[str], committed: Mapping[TopicPartition, CommittedOffset]
-) -> list[TopicPartition]:
-    """The partitions that a user names: topics, or partitions of them."""
-    if not topics:
-        return sorted(committed)
-    chosen = []
-    for text in topics:
-        name, colon, some = text.rpartition(":")
-        if not colon:
-            name, some = text, ""
-        count = len((await admin.describe_topic(name)).partitions)
-        try:
-            wanted = [int(index) for index in some.split(",")] if some else list(range(count))
-        except ValueError:
-            raise typer.BadParameter(f"{text!r} is not TOPIC or TOPIC:P,P", param_hint="--topic") from None
-        missing = [index for index in wanted if not 0 <= index < count]
-        if missing:
-            raise CommandError(f"topic {name!r} has no partition {missing[0]}")
-        chosen += [TopicPartition(name, index) for index in wanted]
-    return chosen
-
-
 async def _target(
     admin: Admin,
     chosen: list[TopicPartition],
@@ -267,24 +234,10 @@ async def _target(
     shift_by: int | None,
 ) -> dict[TopicPartition, int]:
     """Where each partition shall be read on, within what its log has."""
-    if not chosen:
-        return {}
-    starts = {tp: one.offset for tp, one in (await admin.list_offsets(dict.fromkeys(chosen, EARLIEST))).items()}
-    ends = {tp: one.offset for tp, one in (await admin.list_offsets(dict.fromkeys(chosen, LATEST))).items()}
-    if shift_by is not None:
-        wanted = {tp: committed[tp].offset + shift_by for tp in chosen if tp in committed}
-    else:
-        place = parse_place(to or "", "--to")
-        if isinstance(place, At):
-            found = await admin.list_offsets(dict.fromkeys(chosen, place.timestamp_ms))
-            wanted = {tp: one.offset if one.offset >= 0 else ends[tp] for tp, one in found.items()}
-        elif isinstance(place, Last):
-            wanted = {tp: end - place.count for tp, end in ends.items()}
-        elif isinstance(place, int):
-            wanted = dict.fromkeys(chosen, place)
-        else:
-            wanted = starts if place == "start" else ends
-    return {tp: min(max(at, starts[tp]), ends[tp]) for tp, at in wanted.items()}
+    if shift_by is None:
+        return await offsets_of(admin, chosen, parse_place(to or "", "--to"))
+    wanted = {tp: committed[tp].offset + shift_by for tp in chosen if tp in committed}
+    return await within(admin, wanted)
 
 
 def before(committed: Mapping[TopicPartition, CommittedOffset], tp: TopicPartition) -> int | None:

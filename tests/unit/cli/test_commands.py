@@ -15,6 +15,7 @@ import typer
 
 from kavka import __version__
 from kavka.cli.commands import app, run
+from kavka.model.types import Uuid
 
 DOCS = Path(__file__).parents[3] / "docs" / "cli.md"
 
@@ -44,6 +45,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
             "topics describe",
             "topics create",
             "topics delete",
+            "topics delete-records",
             "topics alter",
             "topics reassign",
             "topics elect",
@@ -62,6 +64,9 @@ def test_the_commands_are_those_that_are_promised() -> None:
             "cluster up",
             "cluster describe",
             "cluster quorum",
+            "cluster add-voter",
+            "cluster remove-voter",
+            "cluster unregister",
             "log dump",
             "version",
             "completion",
@@ -122,6 +127,8 @@ def test_every_command_is_documented(name: str) -> None:
         (["consume", "x", "--group", "g", "--partition", "1"], "shares out partitions by itself"),
         (["consume", "x", "--format", "%x"], "it may have %t"),
         (["consume", "x", "--key", "("], "is no regular expression"),
+        (["cluster", "add-voter", "4", "--endpoint", "h:1"], "'h:1' is not NAME://HOST:PORT"),
+        (["topics", "delete-records", "x"], "Missing option '--before'"),
         (["log", "dump"], "Missing argument"),
         (["version", "--nope"], "No such option: --nope"),
     ],
@@ -275,6 +282,15 @@ def test_shells_complete_commands(shell: str, asked: dict[str, str], capsys: pyt
     environment = {**os.environ, **asked, "_KAVKA_COMPLETE": f"complete_{shell}"}
     done = subprocess.run([sys.executable, "-m", "kavka"], capture_output=True, text=True, env=environment, check=False)
     assert "describe" in done.stdout
+
+
+def test_an_id_can_be_had_without_formatting(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["format", "--random-id"]) == run(["format", "--random-id"]) == 0
+    first, second = capsys.readouterr().out.split()
+    assert first != second
+    assert str(Uuid.parse(first)) == first
+    assert run(["format", "--random-id", "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out).keys() == {"id"}
 
 
 def test_nothing_stands_before_serve(capsys: pytest.CaptureFixture[str]) -> None:
