@@ -154,9 +154,11 @@ class Producer:
                     await self.abort()
         finally:
             self._sender = None
-            await sender.__aexit__(kind, error, trace)
-            if pool is not self._bootstrap:
-                await pool.close()
+            try:
+                await sender.__aexit__(kind, error, trace)  # raises again what cancelled the block
+            finally:
+                if pool is not self._bootstrap:
+                    await pool.close()
 
     async def start(self) -> Self:
         """Open it, for whoever has no `async with` block; the same task calls `stop` at the end."""
