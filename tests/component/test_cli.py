@@ -137,7 +137,7 @@ def test_a_typed_line_is_sent_before_the_next_one(kavka: Kavka) -> None:
 def test_a_bad_line_is_named_and_what_came_before_is_sent(kavka: Kavka) -> None:
     topic = kavka.topic()
     done = kavka_command(kavka, "produce", topic, "-k", ":", stdin=b"a:1\nb:2\nc\n")
-    told = b"kavka: line 3 has no key separator ':'; the 2 records of the lines before it were sent, none after it\n"
+    told = b"kavka: line 3 has no key separator ':'; what came before it was sent (records: 2), nothing after it\n"
     assert (done.returncode, done.stderr) == (1, told)
     assert output(kavka, "consume", topic) == "1\n2\n"
 

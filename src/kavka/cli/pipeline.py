@@ -237,7 +237,7 @@ def _load(folder: Path, bootstrap: str | None) -> Pipeline:
 def _need_extra() -> None:
     missing = [name for name in EXTRA if importlib.util.find_spec(name) is None]
     if missing:
-        raise CommandError(f"pipelines need Spark: pip install 'kavka[spark]' ({', '.join(missing)} is not there)")
+        raise CommandError(f"pipelines need Spark: pip install 'kavka[spark]' (missing: {', '.join(missing)})")
 
 
 def _need_spark() -> None:

@@ -135,7 +135,7 @@ async def _send_all(
                     advance(len(chunk))
             except CommandError as error:
                 await producer.flush()
-                before = f"the {sent} records of the lines before it were sent, none after it"
+                before = f"what came before it was sent (records: {sent}), nothing after it"
                 raise CommandError(f"{error}; {before}") from None
             await producer.flush()
     return {"records": sent, "bytes": volume, "seconds": round(time.monotonic() - began, 3)}
