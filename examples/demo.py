@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from kavka.cli.produce import generate
+from kavka.cli.lines import generate
 from kavka.client import Admin, Codec, Consumer, Pool, Producer
 from kavka.kernels import COMPILED
 from kavka.model.errors import KafkaError
@@ -56,10 +56,10 @@ async def produce(pool: Pool, count: int, size: int, codec: Codec, advance: Call
     sent = Tally()
     began = time.perf_counter()
     async with Producer(pool, codec=codec, linger_ms=20, batch_bytes=131_072) as producer:
-        for _, value in generate(count, size):
-            assert value is not None
-            await producer.send(TOPIC, value)
-            sent.add(value)
+        for record in generate(count, size):
+            assert record.value is not None
+            await producer.send(TOPIC, record.value)
+            sent.add(record.value)
             if not sent.records % STEP:
                 advance(STEP)
     advance(count % STEP)

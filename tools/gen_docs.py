@@ -1,16 +1,15 @@
-"""Write the documentation pages that are made from code: `python tools/gen_docs.py [--check | --unread]`.
+"""Write the documentation pages that are made from code: `python tools/gen_docs.py [--check | --misnamed]`.
 
 A page is one function in PAGES that answers its text. `--check` changes nothing and fails if a page is out of date;
-`--unread` lists the settings that the pages call effective although no code reads them.
+`--misnamed` lists the settings that the pages call effective although no code acts on them, and the reverse.
 """
 
 from __future__ import annotations
 
 import ast
-import re
 import runpy
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,12 +18,27 @@ if not any((Path(entry) / "kavka").is_dir() for entry in sys.path):
     sys.path.insert(0, str(ROOT / "src"))
 
 from kavka.broker.handlers import HANDLERS, HOT  # noqa: E402
-from kavka.model.settings import BROKER, TOPIC, Setting, broker, coordinators, group, security, tiered  # noqa: E402
+from kavka.model.settings import (  # noqa: E402
+    BROKER,
+    TOPIC,
+    Setting,
+    broker,
+    coordinators,
+    group,
+    replication,
+    security,
+    tiered,
+    topic,
+)
 from kavka.protocol.registry import API, Api  # noqa: E402
 
 LONG_MAX: Final = (1 << 63) - 1
 UNITS: Final = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 TIMES: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
+
+
+OTHER_NAMES: Final = ("broker.id",)
+"""Keys that stand for another one, which the tables see to by themselves."""
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -36,6 +50,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def configuration() -> str:
     """docs/configuration.md: every key, its default, what it allows and what it does."""
     honoured = {name: setting for name, setting in BROKER.items() if setting.honoured}
+    topics = by_name(setting for setting in TOPIC.values() if setting.honoured)
     groups = by_name(setting for setting in group.SETTINGS.values() if setting.honoured)
     return f"""# Configuration
 
@@ -55,7 +70,7 @@ Without a file a node serves this machine alone: `listeners` is `PLAINTEXT://127
 Set when a topic is created, or changed while it is in use (`kavka configs`). A topic that has no value of its own
 follows the broker's key; of several, the first that is set counts.
 
-{table(("key", "type", "default", "allowed", "follows", "what it does"), map(topic_row, by_name(TOPIC.values())))}
+{table(("key", "type", "default", "allowed", "follows", "what it does"), map(topic_row, topics))}
 ## Groups
 
 Set for one group while it is in use (`kavka configs`); a group that has no value of its own follows the node's key.
@@ -79,8 +94,11 @@ def idle_keys() -> str:
     """The keys without effect, by subject."""
     parts = []
     for title, module in (
+        ("Topic", topic),
         ("Node", broker),
+        ("Replication", replication),
         ("Coordinators", coordinators),
+        ("Group", group),
         ("Security", security),
         ("Tiered storage", tiered),
     ):
@@ -204,16 +222,51 @@ def stale() -> list[str]:
     return [name for name, page in PAGES.items() if not (ROOT / name).exists() or (ROOT / name).read_text() != page()]
 
 
-def unread() -> list[str]:
-    """Keys that are said to have an effect although no code but the tables names them."""
+def misnamed() -> dict[str, str]:
+    """Keys that the pages call effective although no code acts on them, or the reverse, and which of the two."""
+    acted = acted_on()
+    found = {}
+    for prefix, settings in (("", BROKER), ("TOPIC_", TOPIC), ("", group.SETTINGS)):
+        for setting in settings.values():
+            effective = prefix + constant(setting) in acted or any(follower in acted for follower in followers(setting))
+            if effective != setting.honoured:
+                found[setting.name] = "has an effect" if effective else "has no effect"
+    return found
+
+
+def followers(setting: Setting[Any]) -> Iterator[str]:
+    """The names in code of the topic and group settings that follow a broker's."""
+    for prefix, settings in (("TOPIC_", TOPIC), ("", group.SETTINGS)):
+        for each in settings.values():
+            if any(synonym.setting is setting for synonym in each.synonyms):
+                yield prefix + constant(each)
+
+
+def acted_on() -> set[str]:
+    """The names of settings in code, but for the tables and for functions that only check what is allowed."""
     source = ROOT / "src" / "kavka"
     tables = source / "model" / "settings"
-    code = "\n".join(file.read_text() for file in source.rglob("*.py") if not file.is_relative_to(tables))
-    words = set(re.findall(r"[A-Z][A-Z0-9_]+", code))
-    followed = {synonym.setting for setting in TOPIC.values() for synonym in setting.synonyms}
-    named = [(constant(setting), setting) for setting in BROKER.values() if setting not in followed]
-    named += [(f"TOPIC_{constant(setting)}", setting) for setting in TOPIC.values()]
-    return [setting.name for name, setting in named if setting.honoured and name not in words]
+    found: set[str] = set()
+    for file in source.rglob("*.py"):
+        if not file.is_relative_to(tables) or file.name == "rules.py":
+            found |= names_in(ast.parse(file.read_text()))
+    return found | {constant(BROKER[name]) for name in OTHER_NAMES}
+
+
+def names_in(module: ast.Module) -> set[str]:
+    """The constants that a module uses and does not define itself."""
+    used, own = set(), set()
+    left: list[ast.AST] = [module]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.FunctionDef) and node.name.lstrip("_").startswith(("check", "validate")):
+            continue
+        if isinstance(node, ast.Name):
+            (used if isinstance(node.ctx, ast.Load) else own).add(node.id)
+        elif isinstance(node, ast.Attribute):
+            used.add(node.attr)
+        left += ast.iter_child_nodes(node)
+    return used - own
 
 
 def constant(setting: Setting[Any]) -> str:
@@ -223,11 +276,11 @@ def constant(setting: Setting[Any]) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Write the pages, or only say which are out of date."""
-    if list(arguments) == ["--unread"]:
-        sys.stdout.writelines(f"{name}\n" for name in unread())
+    if list(arguments) == ["--misnamed"]:
+        sys.stdout.writelines(f"{name} {truth}\n" for name, truth in misnamed().items())
         return 0
     if list(arguments) not in ([], ["--check"]):
-        sys.stderr.write("usage: python tools/gen_docs.py [--check | --unread]\n")
+        sys.stderr.write("usage: python tools/gen_docs.py [--check | --misnamed]\n")
         return 2
     old = stale()
     for name in old:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +13,11 @@ from typing import Any
 
 import pytest
 
+from kavka.broker.config import reachable_name
+from kavka.client import blocking
 from kavka.testing import Cluster
 from kavka.testing.plugin import Kavka
+from kavka.testing.process import NodeProcess
 
 
 def kavka_command(kavka: Kavka, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -49,6 +53,22 @@ def test_topics_from_creation_to_deletion(kavka: Kavka) -> None:
     assert done.stderr.startswith(b"kavka: ")
     assert done.stderr.count(b"\n") == 1
     assert output(kavka, "topics", "delete", name, "--if-exists") == ""
+
+
+def test_records_are_deleted_and_what_is_left_is_shown(kavka: Kavka) -> None:
+    topic = kavka.topic(partitions=2)
+    output(kavka, "produce", topic, "--partition", "1", stdin=b"0\n1\n2\n3\n")
+    arguments = ["topics", "delete-records", f"{topic}:1", "--before", "-1"]
+    planned = kavka_command(kavka, *arguments)
+    assert (planned.returncode, planned.stderr) == (0, b"nothing was deleted: add --execute to do it\n")
+    assert answer(kavka, *arguments, "--execute") == [{"topic": topic, "partition": 1, "start": 0, "after": 3}]
+    (described,) = answer(kavka, "topics", "describe", topic, "--offsets")
+    assert [(row["start"], row["end"]) for row in described["partitions"]] == [(0, 0), (3, 4)]
+    assert [row["size_bytes"] > 0 for row in described["partitions"]] == [False, True]
+    assert "size bytes" in output(kavka, "topics", "describe", topic, "--offsets")
+    assert topic in {each["topic"] for each in answer(kavka, "topics", "describe")}
+    assert answer(kavka, "topics", "describe", "--under-replicated") == []
+    assert output(kavka, "consume", topic) == "3\n"
 
 
 def test_validation_creates_nothing(kavka: Kavka) -> None:
@@ -117,8 +137,67 @@ def test_a_typed_line_is_sent_before_the_next_one(kavka: Kavka) -> None:
 def test_a_bad_line_is_named_and_what_came_before_is_sent(kavka: Kavka) -> None:
     topic = kavka.topic()
     done = kavka_command(kavka, "produce", topic, "-k", ":", stdin=b"a:1\nb:2\nc\n")
-    assert (done.returncode, done.stderr) == (1, b"kavka: line 3 has no key separator ':'\n")
+    told = b"kavka: line 3 has no key separator ':'; what came before it was sent (records: 2), nothing after it\n"
+    assert (done.returncode, done.stderr) == (1, told)
     assert output(kavka, "consume", topic) == "1\n2\n"
+
+
+def test_a_topic_goes_through_json_to_another_with_all_it_has(kavka: Kavka) -> None:
+    topic, copy = kavka.topic(), kavka.topic()
+    headers = [("h", None), ("h", b"\xff")]
+    with kavka.client.producer() as producer:
+        producer.send(topic, None, key=b"gone", headers=headers, timestamp=1_600_000_000_000)
+        producer.send(topic, b"\x00\xff", key=b"", timestamp=1_600_000_000_001)
+        producer.send(topic, b"")
+    lines = output(kavka, "consume", topic, "--output", "json").encode()
+    assert output(kavka, "produce", copy, "--json", stdin=lines) == ""
+    with kavka.client.consumer(topic) as first, kavka.client.consumer(copy) as second:
+        assert [record[3:] for record in second.until_end()] == [record[3:] for record in first.until_end()]
+
+
+def test_where_records_went_is_printed(kavka: Kavka, tmp_path: Path) -> None:
+    topic = kavka.topic(partitions=2)
+    assert output(kavka, "produce", topic, "--partition", "1", "--offsets", stdin=b"a\nb\n") == "1 0\n1 1\n"
+    (tmp_path / "report").write_bytes(b"line\nline\n")
+    arguments = ["produce", topic, "--file", str(tmp_path / "report"), "--whole", "--key", "r", "-H", "a", "-H", "b=c"]
+    told = json.loads(output(kavka, *arguments, "--partition", "0", "--offsets", "--output", "json"))
+    assert told == {"partition": 0, "offset": 0}
+    assert output(kavka, "produce", topic, "--key", "r", "--tombstone", "--partition", "0") == ""
+    shown = output(kavka, "consume", topic, "--partition", "0", "--format", r"%k|%v|%V|%h;")
+    assert shown == "r|line\nline\n|10|a=,b=c;r||-1|;"
+
+
+def test_a_rate_is_kept(kavka: Kavka) -> None:
+    topic = kavka.topic()
+    told = answer(kavka, "produce", topic, "--count", "11", "--rate", "20")
+    assert (told["records"], told["seconds"] >= 0.5) == (11, True)
+
+
+def test_reading_begins_and_ends_where_it_is_told(kavka: Kavka) -> None:
+    first, second = kavka.topic(), kavka.topic()
+    with kavka.client.producer() as producer:
+        for number in range(10):
+            headers = [("even", b"yes")] if number % 2 == 0 else []
+            producer.send(first, b"%d" % number, key=b"k%d" % number, timestamp=1000 * number, headers=headers)
+        producer.send(second, b"other", timestamp=5000)
+
+    def shown(*arguments: str) -> str:
+        return output(kavka, "consume", *arguments).replace("\n", " ").strip()
+
+    assert shown(first, "--from", "-3") == "7 8 9"
+    assert shown(first, "--from", "-99") == shown(first) == "0 1 2 3 4 5 6 7 8 9"
+    assert shown(first, "--from", "2", "--until", "4") == "2 3"
+    assert shown(first, "--from", "@2000", "--until", "1970-01-01T00:00:05") == "2 3 4"
+    assert shown(first, "--until", "-8") == "0 1"
+    assert shown(first, "--from", "-1d") == ""  # their times are long ago
+    assert shown(first, "--key", "k[24]", "--header", "even") == "2 4"
+    assert shown(first, "--value", "^[5-9]$", "--header", "even=yes", "--max", "1") == "6"
+    assert sorted(shown(first, second, "--from", "-1").split()) == ["9", "other"]
+    prefix = first.rpartition("-")[0]
+    assert sorted(shown("--pattern", f"{prefix}-.*", "--from", "-1").split()) == ["9", "other"]
+    assert shown(first, "--group", first, "--from", "-2", "--max", "1") == "8"
+    assert shown(first, "--group", first, "--from", "start") == "9"
+    assert shown("--pattern", f"{prefix}-.*", "--group", prefix, "--from", "@9000", "--value", "9|o") == "9"
 
 
 def test_following_shows_what_comes_and_ends_quietly(kavka: Kavka) -> None:
@@ -175,6 +254,22 @@ def test_the_log_of_a_node_can_be_read(kavka: Kavka, tmp_path: Path) -> None:
         node.close()
 
 
+@pytest.mark.parametrize(("level", "speaks"), [("info", True), ("error", False)])
+def test_a_node_speaks_json_and_as_much_as_is_asked_for(level: str, speaks: bool, tmp_path: Path) -> None:
+    node = NodeProcess(tmp_path / "home", os.environ, 30)
+    where = ["--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--ready-file", str(node.ready_file)]
+    node.spawn([sys.executable, "-m", "kavka", "serve", *where, "--log-format", "json", "--log-level", level])
+    try:
+        node.await_ready()
+        node.ask_to_stop()
+        assert node.await_end(30) == 0
+    finally:
+        node.kill()
+    lines = [json.loads(line) for line in node.words]
+    assert [line for line in lines if not {"time", "level", "logger", "message"} <= line.keys()] == []
+    assert any("serves 127.0.0.1:" in line["message"] for line in lines) == bool(lines) == speaks
+
+
 def test_a_node_tells_in_one_line_why_it_cannot_start(kavka: Kavka, tmp_path: Path) -> None:
     def serve(*options: str) -> tuple[int, str]:
         done = kavka_command(kavka, "serve", "--ready-file", str(tmp_path / "ready"), *options)
@@ -183,9 +278,40 @@ def test_a_node_tells_in_one_line_why_it_cannot_start(kavka: Kavka, tmp_path: Pa
     taken = serve("--data-dir", str(tmp_path / "a"), "--listen", kavka.bootstrap)
     (tmp_path / "file").write_text("")
     foreign = serve("--data-dir", str(tmp_path / "file"), "--listen", "127.0.0.1:0")
+    below = serve("--data-dir", str(tmp_path / "file" / "below"), "--listen", "127.0.0.1:0")
     wrong = serve("--override", "num.partitions=many")
-    for code, told in (taken, foreign, wrong):
+    assert foreign[1] == f"kavka: log.dirs: {tmp_path}/file is a file, not a directory\n"
+    assert below[1] == f"kavka: log.dirs: {tmp_path}/file/below: Not a directory\n"
+    for code, told in (taken, foreign, below, wrong):
+        assert "Errno" not in told
         assert code == 1
         assert told.startswith("kavka: ")
         assert told.count("\n") == 1
     assert not (tmp_path / "ready").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "host"),
+    [
+        (["--listen", "0.0.0.0:0"], reachable_name()),
+        (["--listen", "[::]:0"], reachable_name()),
+        (["--override", "listeners=PLAINTEXT://:0"], reachable_name()),
+        (["--listen", "0.0.0.0:0", "--advertise", "localhost"], "localhost"),
+    ],
+    ids=["IPv4", "IPv6", "no host", "told otherwise"],
+)
+def test_a_node_that_listens_everywhere_tells_clients_a_name(options: list[str], host: str, tmp_path: Path) -> None:
+    node = NodeProcess(tmp_path / "home", os.environ, 30)
+    command = [sys.executable, "-m", "kavka", "serve", "--data-dir", str(tmp_path / "data"), *options]
+    node.spawn([*command, "--ready-file", str(node.ready_file)])
+    try:
+        node.await_ready()
+        assert node.ready["bootstrap"].rpartition(":")[0] == host
+        assert f"clients are told to connect to {host}\n" in node.log
+        port = node.ready["bootstrap"].rpartition(":")[2]
+        by_ipv6 = [f"[::1]:{port}"] if socket.has_dualstack_ipv6() else []
+        for address in (f"127.0.0.1:{port}", node.ready["bootstrap"], *by_ipv6):
+            with blocking.Client(address) as client:
+                assert [each.host for each in client.admin.describe_cluster().nodes] == [host]
+    finally:
+        node.kill()

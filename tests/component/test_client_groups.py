@@ -149,6 +149,67 @@ def test_only_what_was_dealt_with_is_committed_when_the_user_fails(play):
     play(scenario)
 
 
+async def committed(bootstrap: str, group: str) -> tuple[int, int]:
+    """How many members a group has, and the sum of what it has committed."""
+    async with Admin(bootstrap) as admin:
+        offsets = await admin.group_offsets(group)
+        return len((await admin.describe_group(group)).members), sum(each.offset for each in offsets.values())
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(("asks_for_more", "dealt_with"), [(True, 30), (False, 0)], ids=["asking", "working"])
+def test_a_member_that_is_cancelled_commits_what_was_dealt_with_and_leaves(play, protocol, asks_for_more, dealt_with):
+    async def scenario(bootstrap, topic):
+        read_all = asyncio.Event()
+
+        async def work():
+            async with member(bootstrap, topic, protocol=protocol, auto_commit_ms=60_000) as consumer:
+                while asks_for_more:
+                    if (
+                        await consumer.read(timeout_ms=100) == []
+                        and sum(map(consumer.position, consumer.assignment)) == 30
+                    ):
+                        read_all.set()
+                await consumer.read()
+                read_all.set()
+                await asyncio.Event().wait()
+
+        task = asyncio.create_task(work())
+        await read_all.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await committed(bootstrap, topic) == (0, dealt_with)
+
+    play(scenario)
+
+
+def test_a_member_that_begins_at_the_end_remembers_where_that_was(play):
+    async def scenario(bootstrap, topic):
+        async with member(bootstrap, topic, start="latest") as consumer:
+            while len(consumer.assignment) < 3:
+                await consumer.read(timeout_ms=50)
+        async with Producer(bootstrap) as producer:
+            await producer.send(topic, b"30")
+        async with member(bootstrap, topic, start="latest") as consumer:
+            assert await read(consumer, 1) == [b"30"]
+
+    play(scenario)
+
+
+def test_who_has_read_up_to_the_end_of_a_transaction_has_nothing_left_to_read(play):
+    async def scenario(bootstrap, topic):
+        async with Producer(bootstrap, transactional_id=topic) as producer, producer.transaction():
+            await producer.send(topic, b"30", partition=0)
+        async with member(bootstrap, topic, isolation="read_committed") as consumer:
+            await read(consumer, 31)
+            while consumer.position(TopicPartition(topic, 0)) < 12:  # the record, and the marker behind it
+                await consumer.read(timeout_ms=50)
+        assert await committed(bootstrap, topic) == (0, 32)
+
+    play(scenario)
+
+
 def test_without_auto_commit_only_the_user_commits(play):
     async def scenario(bootstrap, topic):
         async with member(bootstrap, topic, auto_commit_ms=None) as consumer:
@@ -268,12 +329,27 @@ def test_what_the_group_refuses_is_raised_to_whoever_reads(play, options, error)
         {"topics": [], "pattern": None},
         {"pattern": "x"},
         {"protocol": "share"},
+        {"start": "beginning"},
+        {"out_of_range": "beginning"},
         {"protocol": "classic", "topics": [], "pattern": "x"},
     ],
 )
 def test_what_makes_no_sense_is_refused_at_once(options):
     with pytest.raises(ValueError):
         GroupConsumer("127.0.0.1:1", **{"group": "g", "topics": ["t"], **options})
+
+
+def test_a_topic_is_not_a_list_of_letters():
+    with pytest.raises(TypeError, match=r"topics=\['orders'\]"):
+        GroupConsumer("127.0.0.1:1", group="g", topics="orders")
+
+
+def test_earliest_is_the_start(play):
+    async def scenario(bootstrap, topic):
+        async with member(bootstrap, topic, start="earliest") as consumer:
+            assert await read(consumer, 30) == numbers()
+
+    play(scenario)
 
 
 def test_a_static_member_that_comes_back_has_what_it_had(play):
@@ -344,3 +420,46 @@ def test_the_blocking_face_reads_and_commits(node):
             consumer.commit()
             assert sum(at or 0 for at in consumer.committed().values()) == 10
             assert len(consumer.assignment) == 2
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_blocking_loop_that_ends_early_commits_only_what_it_has_dealt_with(node, fails):
+    from kavka.client import blocking
+
+    topic = group = f"blocking-{fails}"
+    with blocking.Client(node.bootstrap) as client:
+        client.admin.create_topic(topic)
+        with client.producer() as producer:
+            for number in range(10):
+                producer.send(topic, b"%d" % number)
+
+        def deal_with_five() -> None:
+            with client.group_consumer(group, topic, start="start") as consumer:
+                for record in consumer:
+                    if record.offset == 4 and fails:
+                        raise RuntimeError("the user's fault")
+                    if record.offset == 4:
+                        break
+
+        if fails:
+            with pytest.raises(RuntimeError, match="the user's fault"):
+                deal_with_five()
+        else:
+            deal_with_five()
+        (committed,) = client.admin.group_offsets(group).values()
+        assert committed.offset == (4 if fails else 5)
+        assert client.admin.describe_group(group).members == ()
+
+
+def test_groups_are_described_and_deleted_together(node):
+    from kavka.client import blocking
+
+    with blocking.Client(node.bootstrap) as client:
+        client.admin.create_topic("several-groups")
+        for group in ("one", "two"):
+            client.admin.alter_group_offsets(group, {TopicPartition("several-groups", 0): 0})
+        found = client.admin.describe_groups(["one", "two", "one"])
+        assert [(name, each.id) for name, each in found.items()] == [("one", "one"), ("two", "two")]
+        with pytest.raises(GroupIdNotFound):
+            client.admin.delete_groups(["one", "three", "two"])
+        assert {"one", "two"}.isdisjoint(each.id for each in client.admin.list_groups())

@@ -131,3 +131,24 @@ def test_the_fixture_cleans_up_and_a_failing_test_shows_the_nodes_log(
     result = pytester.runpytest_subprocess("-q")
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["*kavka node log*", "*serves 127.0.0.1:*"])
+
+
+def test_a_fixture_of_the_session_has_a_node_too(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def orders(kavka_session):
+            return kavka_session.topic()
+
+        def test_first(kavka, orders):
+            with kavka.client.producer() as producer:
+                producer.send(orders, b"kept").result()
+
+        def test_second(kavka, orders):
+            with kavka.client.consumer(orders) as consumer:
+                assert [record.value for record in consumer.until_end()] == [b"kept"]
+        """
+    )
+    pytester.runpytest_subprocess("-q").assert_outcomes(passed=2)

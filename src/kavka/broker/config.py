@@ -24,6 +24,8 @@ from kavka.model.settings import (
     CONTROLLER_QUORUM_BOOTSTRAP_SERVERS,
     CONTROLLER_QUORUM_VOTERS,
     CORDONED_LOG_DIRS,
+    KAVKA_LOG_FORMAT,
+    KAVKA_LOG_LEVEL,
     LISTENERS,
     LOG_DIR,
     LOG_DIRS,
@@ -36,7 +38,7 @@ from kavka.model.settings import (
 )
 from kavka.model.settings.rules import check_broker
 from kavka.model.settings.values import broker_setting
-from kavka.model.types import Endpoint
+from kavka.model.types import EVERY_ADDRESS, Endpoint
 
 ENVIRONMENT_PREFIX: Final = "KAVKA_"
 STANDALONE: Final[Mapping[str, str]] = {"listeners": "PLAINTEXT://127.0.0.1:9092", "log.dirs": "kavka-data"}
@@ -73,21 +75,35 @@ def load_config(
     overrides: Iterable[str] = (),
     data_dir: str | None = None,
     listen: str | None = None,
+    advertise: str | None = None,
+    log_level: str | None = None,
+    log_format: str | None = None,
 ) -> NodeConfig:
-    """The configuration of `kavka serve`; raises ConfigError. `overrides` are key=value, `listen` is host:port."""
+    """The configuration of `kavka serve`; raises ConfigError.
+
+    `overrides` are key=value, `listen` is host:port and `advertise` host or host:port.
+    """
     texts: dict[str, str] = {}
     origins: dict[str, str] = {}
     warnings: list[str] = []
     layers: list[tuple[str, Mapping[str, str]]] = [(file, _read(file)) if file else ("", STANDALONE)]
     layers.append(("the environment", _from_environment(environment or {}, warnings)))
     layers.append(("--override", _from_overrides(overrides)))
-    if data_dir is not None:
-        layers.append(("--data-dir", {"log.dirs": data_dir}))
-    if listen is not None:
-        layers.append(("--listen", {"listeners": f"PLAINTEXT://{listen}"}))
+    listeners = f"PLAINTEXT://{listen}" if listen is not None else None
+    for option, key, text in (
+        ("--data-dir", LOG_DIRS.name, data_dir),
+        ("--listen", LISTENERS.name, listeners),
+        ("--log-level", KAVKA_LOG_LEVEL.name, log_level),
+        ("--log-format", KAVKA_LOG_FORMAT.name, log_format),
+    ):
+        if text is not None:
+            layers.append((option, {key: text}))
     for origin, layer in layers:
         texts.update(layer)
         origins.update(dict.fromkeys(layer, origin))
+    if advertise is not None:
+        texts["advertised.listeners"] = _advertised(advertise, texts)
+        origins["advertised.listeners"] = "--advertise"
     try:
         return node_config(texts, warnings=warnings)
     except ConfigError as error:
@@ -162,6 +178,18 @@ def _from_overrides(overrides: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def _advertised(advertise: str, texts: Mapping[str, str]) -> str:
+    """`advertised.listeners` with this address for the only listener that clients have."""
+    controllers = {name.strip().upper() for name in texts.get("controller.listener.names", "").split(",")}
+    entries = [entry.strip() for entry in texts.get("listeners", "PLAINTEXT://:9092").split(",")]
+    mine = [entry for entry in entries if entry.partition("://")[0].upper() not in controllers]
+    if len(mine) != 1:
+        raise ConfigError("--advertise: a node with several listeners says it by advertised.listeners")
+    name, _, bound = mine[0].partition("://")
+    host = advertise if advertise.endswith("]") or ":" not in advertise else ""
+    return f"{name}://{host}:{bound.rpartition(':')[2]}" if host else f"{name}://{advertise}"
+
+
 def _assemble(values: Values, this_host: Callable[[], str]) -> NodeConfig:
     roles = frozenset(values[PROCESS_ROLES])
     standalone = not any(key.startswith("controller.quorum.") for layer in values.layers for key in layer.texts)
@@ -169,7 +197,7 @@ def _assemble(values: Values, this_host: Callable[[], str]) -> NodeConfig:
     controllers = addresses.controller_names(values)
     listeners = addresses.listening(values, protocols)
     mine = tuple(listener for listener in listeners if listener.listener not in controllers)
-    anywhere = any(listener.host in ("", "0.0.0.0") for listener in listeners)
+    anywhere = any(listener.host in EVERY_ADDRESS for listener in listeners)
     host = this_host() if anywhere else "localhost"
     advertised: tuple[Endpoint, ...] = ()
     inter_broker = ""

@@ -18,7 +18,7 @@ from kavka.model.settings import (
     SettingError,
     Values,
 )
-from kavka.model.types import Endpoint
+from kavka.model.types import EVERY_ADDRESS, Endpoint
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _HOST: Final = frozenset("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-%._:")
@@ -56,26 +56,33 @@ def listening(values: Values, protocols: Mapping[str, str]) -> tuple[Endpoint, .
 def advertised(
     values: Values, protocols: Mapping[str, str], listeners: Iterable[Endpoint], default_host: str
 ) -> tuple[Endpoint, ...]:
-    """What clients are told to connect to; raises SettingError. Port 0 means the port that was bound."""
+    """What clients are told to connect to; raises SettingError. Port 0 means the port that was bound.
+
+    A listener on every address is told with the default host, unless `advertised.listeners` has it.
+    """
     controllers = controller_names(values)
     given = values[ADVERTISED_LISTENERS]
     names = [listener.listener for listener in listeners if listener.listener not in controllers]
     if given is None:
-        found: Iterable[Endpoint] = (endpoint for endpoint in listeners if endpoint.listener in names)
         key = LISTENERS.name
+        found = [
+            endpoint._replace(host=default_host) if endpoint.host in EVERY_ADDRESS else endpoint
+            for endpoint in listeners
+            if endpoint.listener in names
+        ]
     else:
-        found = _endpoints(ADVERTISED_LISTENERS.name, given, protocols)
-        found = [endpoint for endpoint in found if endpoint.listener not in controllers]
         key = ADVERTISED_LISTENERS.name
-    endpoints = tuple(endpoint if endpoint.host else endpoint._replace(host=default_host) for endpoint in found)
-    for endpoint in endpoints:
+        found = [
+            endpoint if endpoint.host else endpoint._replace(host=default_host)
+            for endpoint in _endpoints(key, given, protocols)
+            if endpoint.listener not in controllers
+        ]
+    for endpoint in found:
         if endpoint.listener not in names:
             raise SettingError(f"{key}: {endpoint.listener} is not among listeners ({', '.join(names) or 'none'})")
-        if endpoint.host == "0.0.0.0":
-            raise SettingError(
-                f"{key}: nobody can connect to 0.0.0.0, {ADVERTISED_LISTENERS.name} must be an address they can reach"
-            )
-    return endpoints
+        if endpoint.host in EVERY_ADDRESS:
+            raise SettingError(f"{key}: nobody can connect to {endpoint.host}, it must be an address they can reach")
+    return tuple(found)
 
 
 def advertised_controllers(
@@ -93,12 +100,13 @@ def advertised_controllers(
             found.append(given[name])
         elif name in bound:
             host, port = bound[name].host, bound[name].port
-            if host in ("", "0.0.0.0"):
+            if host in EVERY_ADDRESS:
                 # Kafka tells others of the address in controller.quorum.voters, for the first listener
                 host, port = split_address(mine) if mine and not found else (default_host, port)
             found.append(bound[name]._replace(host=host, port=port))
-    if any(endpoint.host == "0.0.0.0" for endpoint in found):
-        raise SettingError(f"{ADVERTISED_LISTENERS.name}: nobody can connect to 0.0.0.0")
+    strange = next((endpoint.host for endpoint in found if endpoint.host in EVERY_ADDRESS), None)
+    if strange is not None:
+        raise SettingError(f"{ADVERTISED_LISTENERS.name}: nobody can connect to {strange or 'every address'}")
     return tuple(found)
 
 

@@ -18,7 +18,8 @@ from kavka.broker.config import NodeConfig
 from kavka.broker.wiring import Node, ReadyReport
 from kavka.model.clock import SystemClock
 from kavka.model.errors import KafkaStorageError, RequestTimedOut
-from kavka.model.settings import Values
+from kavka.model.settings import KAVKA_LOG_FORMAT, KAVKA_LOG_LEVEL, Values
+from kavka.model.types import EVERY_ADDRESS
 from kavka.quorum.format import FormatError
 from kavka.storage.disk import Disk, RealDisk
 from kavka.telemetry.logging import set_up_logging
@@ -28,7 +29,8 @@ log = logging.getLogger(__name__)
 
 def run_node(*, config: NodeConfig, ready_file: str | None = None, disk: Disk | None = None) -> int:
     """Serve until SIGTERM or SIGINT; the exit status."""
-    set_up_logging(secrets=secrets_of(config.values))
+    values = config.values
+    set_up_logging(values[KAVKA_LOG_LEVEL], values[KAVKA_LOG_FORMAT], secrets=secrets_of(values))
     raise_open_files()
     for warning in config.warnings:
         log.warning("%s", warning)
@@ -37,7 +39,7 @@ def run_node(*, config: NodeConfig, ready_file: str | None = None, disk: Disk | 
     try:
         uvloop.run(serve(config, disk or RealDisk(), ready_file, said_ready))
     except* (FormatError, KafkaStorageError, RequestTimedOut, OSError) as errors:
-        sys.stderr.write(f"kavka: {first_of(errors)}\n")
+        sys.stderr.write(f"kavka: {words_of(first_of(errors))}\n")
         status = 1
     finally:
         for path in said_ready:  # never one that another node wrote
@@ -54,6 +56,13 @@ def first_of(errors: BaseExceptionGroup[BaseException]) -> BaseException:
     return error
 
 
+def words_of(error: BaseException) -> str:
+    """An error for a person, who has no use for the system's numbers."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
+
+
 async def serve(config: NodeConfig, disk: Disk, ready_file: str | None, said_ready: list[str]) -> None:
     """Run a node until it is told to stop."""
     stopping = asyncio.Event()
@@ -66,11 +75,19 @@ async def serve(config: NodeConfig, disk: Disk, ready_file: str | None, said_rea
             write_ready_file(ready_file, report)
             said_ready.append(ready_file)
         served = report.bootstrap or report.controller
-        log.info("node %d of cluster %s serves %s", report.node_id, report.cluster_id, served)
+        log.info("node %d of cluster %s serves %s%s", report.node_id, report.cluster_id, served, told_otherwise(config))
         gc.collect()
         gc.freeze()
 
     await Node(config, disk, SystemClock()).run(ready, stopping)
+
+
+def told_otherwise(config: NodeConfig) -> str:
+    """Which address clients are told, where that is not the one that the node listens on."""
+    everywhere = [one for one in config.listeners if one.host in EVERY_ADDRESS]
+    told = {one.listener: one.host for one in config.advertised}
+    names = ", ".join(dict.fromkeys(told[one.listener] for one in everywhere if one.listener in told))
+    return f"; it listens on every address, and clients are told to connect to {names}" if names else ""
 
 
 def write_ready_file(path: str, report: ReadyReport) -> None:

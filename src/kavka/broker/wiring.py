@@ -6,7 +6,8 @@ import asyncio
 import logging
 import random
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -24,14 +25,16 @@ from kavka.controller.machine import Controller
 from kavka.metadata.live import LiveSettings
 from kavka.metadata.names import CLUSTER_METADATA
 from kavka.model.clock import Clock
+from kavka.model.errors import KafkaStorageError
 from kavka.model.settings import (
     BROKER_RACK,
     KAVKA_METRICS_LISTENER,
+    LOG_DIRS,
     REQUEST_TIMEOUT_MS,
     Values,
 )
 from kavka.model.types import Endpoint, TopicPartition
-from kavka.net.server import BoundListener, bind
+from kavka.net.server import BoundListener, SocketOptions, bind
 from kavka.quorum.controller_loop import ControllerLoop
 from kavka.quorum.driver import RaftDriver
 from kavka.quorum.format import (
@@ -123,8 +126,7 @@ class Node:
         config = self._config
         options = socket_options(config.values)
         with ExitStack() as held:
-            listeners = [bind(one.listener, one.host, one.port, options) for one in config.listeners]
-            others = [bind(one.listener, one.host, one.port, options) for one in self._controllers()]
+            listeners, others = self._bind(config.listeners, options), self._bind(self._controllers(), options)
             for listener in (*listeners, *others):
                 held.callback(listener.socket.close)
             dirs = self._open_dirs(held)
@@ -213,6 +215,10 @@ class Node:
             metrics,
         )
 
+    def _bind(self, endpoints: Iterable[Endpoint], options: SocketOptions) -> list[BoundListener]:
+        ports = Counter(one.port for one in (*self._config.listeners, *self._controllers()) if one.port)
+        return [bind(one.listener, one.host, one.port, options, both=ports[one.port] < 2) for one in endpoints]
+
     def _controllers(self) -> tuple[Endpoint, ...]:
         """The controller listeners that are served: a node that stands alone needs none."""
         return () if self._config.standalone else self._config.controller_listeners
@@ -220,7 +226,12 @@ class Node:
     def _open_dirs(self, held: ExitStack) -> NodeDirs:
         config, disk = self._config, self._disk
         for path in dict.fromkeys([*config.data_dirs, config.metadata_dir]):
-            disk.mkdir(path)
+            try:
+                disk.mkdir(path)
+            except FileExistsError:
+                raise KafkaStorageError(f"{LOG_DIRS.name}: {path} is a file, not a directory") from None
+            except OSError as error:
+                raise KafkaStorageError(f"{LOG_DIRS.name}: {path}: {error.strerror}") from None
             held.callback(lock_dir(disk, path).release)
         if config.standalone:
             now_ms = self._clock.now_ms()

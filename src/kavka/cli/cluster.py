@@ -6,6 +6,7 @@ import asyncio
 from typing import Any, Final
 
 from kavka.cli.cluster_up import up
+from kavka.cli.members import add_voter, remove_voter, unregister
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, Timeout, group, run
 from kavka.cli.output import Output, print_json, print_rows, write_line
 from kavka.client import Admin, Quorum
@@ -16,6 +17,9 @@ QUORUM_SECONDS: Final = 5.0
 
 app = group("Run a cluster on this machine, and look at clusters.")
 app.command("up")(up)
+app.command("add-voter")(add_voter)
+app.command("remove-voter")(remove_voter)
+app.command("unregister")(unregister)
 
 
 @app.command("describe")

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final
@@ -19,10 +20,17 @@ from kavka.cli.output import CommandError, note, write_line
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 90.0
 LOOK_SECONDS: Final = 0.2
+READY_SECONDS: Final = 0.01
+DEFAULT_NODES: Final = 3
 
 
 def up(
-    nodes: Annotated[int, typer.Option("--nodes", "-n", min=1, max=100, help="How many nodes.")] = 3,
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            "--nodes", "-n", min=1, max=100, show_default="those that are there, or 3", help="How many nodes."
+        ),
+    ] = None,
     data_dir: Annotated[
         Path, typer.Option("--data-dir", metavar="DIR", help="Where all of them keep their data, settings and logs.")
     ] = Path("kavka-cluster"),
@@ -46,26 +54,30 @@ def up(
 
     The first up to three nodes are controllers as well as brokers. What is in the directory already is used again: the
     same nodes with the same data and addresses, and more brokers if more nodes are asked for. Each node's
-    `server.properties` and `node.log` are in `DIR/node-N`.
+    `server.properties` and `node.log` are in `DIR/node-N`. The directory can be moved while nothing runs in it.
 
     Example: `kavka cluster up --nodes 3 --data-dir /tmp/cluster`
     """
-    from kavka.testing.local import lay_out
+    from kavka.testing.local import lay_out, read_layout
 
     host, _, port = listen.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65535:
         raise typer.BadParameter(f"{listen!r} is not HOST:PORT", param_hint="--listen")
     config = key_values(override or [], "--override")
-    laid_out = lay_out(data_dir.absolute(), nodes, config, host=host, first_port=int(port))
+    home = data_dir.absolute()
+    there = len(read_layout(home))
+    if nodes is not None and nodes < there:
+        raise CommandError(f"--nodes {nodes}: {data_dir} is a cluster of {there}; without --nodes all of them run")
+    laid_out = lay_out(home, nodes or there or DEFAULT_NODES, config, host=host, first_port=int(port))
     stopping = threading.Event()
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, lambda *_: stopping.set())
-    local = Processes({node.id: (node.home, ["--config", str(node.config)]) for node in laid_out})
+    local = Processes({node.id: (node.home, node.arguments) for node in laid_out})
     try:
         local.start(stopping)
         if not stopping.is_set():
             report = {
-                "bootstrap": ",".join(node.listen for node in laid_out),
+                "bootstrap": ",".join(local.address(node.id) for node in laid_out),
                 "nodes": [
                     {
                         "id": node.id,
@@ -101,21 +113,29 @@ class Processes:
         """The process id of a node."""
         return self._nodes[node].pid
 
-    def start(self, stopping: threading.Event) -> None:
-        """Start all, and say of each when it serves; raises CommandError if one does not."""
-        from kavka.testing.process import NodeError
+    def address(self, node: int) -> str:
+        """Where clients of a node that serves connect."""
+        return str(self._nodes[node].ready["bootstrap"])
 
+    def start(self, stopping: threading.Event) -> None:
+        """Start all, and say of each when it serves; raises CommandError with the cause if one does not."""
         for id_, process in self._nodes.items():
             command = [sys.executable, "-m", "kavka", "serve", *self._arguments[id_]]
             process.spawn([*command, "--ready-file", str(process.ready_file)])
-        for id_, process in self._nodes.items():
-            try:
-                process.await_ready()
-            except NodeError as error:
-                if stopping.is_set():
-                    return
-                raise CommandError(f"node {id_}: {error}") from None
-            note(f"node {id_} serves {process.ready['bootstrap']} ({process.started_in_seconds:.1f} s)")
+        waiting, deadline = dict(self._nodes), time.monotonic() + START_SECONDS
+        while waiting and not stopping.wait(READY_SECONDS):
+            for id_, process in list(waiting.items()):
+                if process.ready_file.exists():
+                    process.await_ready()
+                    note(f"node {id_} serves {process.ready['bootstrap']} ({process.started_in_seconds:.1f} s)")
+                    del waiting[id_]
+                elif not process.running:
+                    raise CommandError(f"node {id_} ended at its start: {process.cause} (its log: {process.log_file})")
+                elif time.monotonic() > deadline:
+                    raise CommandError(
+                        f"node {id_} does not serve after {START_SECONDS:g} s; its last words: {process.cause} "
+                        f"(its log: {process.log_file})"
+                    )
 
     def watch(self, stopping: threading.Event) -> None:
         """Wait until told to stop, and say so when a node ends before; raises CommandError when none is left."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from kavka.cli import cluster, configs, groups, log, pipeline, topics, transactions
+from kavka import __version__
+from kavka.cli import cluster, configs, groups, log, pipeline, profiles, topics, transactions
+from kavka.cli.completion import VARIABLE, completion
 from kavka.cli.consume import consume
 from kavka.cli.format import format_dirs
-from kavka.cli.output import CommandError, abandon_stdout, note
+from kavka.cli.output import CommandError, abandon_stdout, note, write_line
 from kavka.cli.produce import produce
 from kavka.cli.version import version
 from kavka.model.errors import KafkaError
@@ -22,8 +25,8 @@ app = typer.Typer(
     help=(
         "Kavka: an Apache Kafka compatible streaming platform.\n\n"
         "Start a node with `kavka serve`, then in another terminal: `echo hello | kavka produce greetings` and "
-        "`kavka consume greetings`. Commands talk to 127.0.0.1:9092 unless `--bootstrap` or the environment variable "
-        "`KAVKA_BOOTSTRAP` says otherwise; `--output json` is for scripts."
+        "`kavka consume greetings`. Commands talk to 127.0.0.1:9092 unless `--bootstrap`, the environment variable "
+        "`KAVKA_BOOTSTRAP` or a profile (`kavka profile set`) says otherwise; `--output json` is for scripts."
     ),
     no_args_is_help=True,
     add_completion=False,
@@ -31,6 +34,42 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        write_line(f"kavka {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def everywhere(
+    context: typer.Context,
+    _: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
+    ] = False,
+    bootstrap: Annotated[
+        str | None, typer.Option("--bootstrap", "-b", metavar="HOST:PORT", help="Where the cluster is.")
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option("--profile", envvar="KAVKA_PROFILE", metavar="NAME", help="The cluster of this profile."),
+    ] = None,
+) -> None:
+    """What can be said before any command."""
+    given = "KAVKA_BOOTSTRAP" in os.environ and profile is None
+    where = bootstrap if bootstrap is not None or given else profiles.load().bootstrap(profile)
+    if where is not None and context.invoked_subcommand != "profile":
+        before = os.environ.get("KAVKA_BOOTSTRAP")
+        os.environ["KAVKA_BOOTSTRAP"] = where  # the default of every command's own option
+        context.call_on_close(lambda: _put_back(before))
+
+
+def _put_back(bootstrap: str | None) -> None:
+    if bootstrap is None:
+        os.environ.pop("KAVKA_BOOTSTRAP", None)
+    else:
+        os.environ["KAVKA_BOOTSTRAP"] = bootstrap
 
 
 @app.command()
@@ -41,7 +80,19 @@ def serve(
     listen: Annotated[
         str | None,
         typer.Option(
-            "--listen", metavar="HOST:PORT", show_default="127.0.0.1:9092", help="Where clients connect; port 0: any."
+            "--listen",
+            metavar="HOST:PORT",
+            show_default="127.0.0.1:9092",
+            help="Where clients connect; port 0: any free one; host 0.0.0.0: every address, IPv6 too.",
+        ),
+    ] = None,
+    advertise: Annotated[
+        str | None,
+        typer.Option(
+            "--advertise",
+            metavar="HOST[:PORT]",
+            show_default="the host of --listen, or this machine's name",
+            help="What clients are told to connect to.",
         ),
     ] = None,
     console: Annotated[str, typer.Option("--console", metavar="HOST:PORT|off", help="The web console.")] = "off",
@@ -56,6 +107,12 @@ def serve(
         Path | None,
         typer.Option("--ready-file", metavar="FILE", help="Written as JSON once requests are served."),
     ] = None,
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], typer.Option("--log-level", help="How much the node says.")
+    ] = "info",
+    log_format: Annotated[
+        Literal["text", "json"], typer.Option("--log-format", help="Log lines for people, or a JSON object each.")
+    ] = "text",
 ) -> None:
     """Run a node until it is told to stop (SIGTERM or Ctrl-C).
 
@@ -66,8 +123,9 @@ def serve(
 
     - `kavka serve`
     - `kavka serve --data-dir /var/lib/kavka --listen 0.0.0.0:9092 --override num.partitions=3`
+    - `kavka serve --listen 0.0.0.0:9092 --advertise broker1.example`
     """
-    raise AssertionError("kavka.cli.app runs this command by itself")
+    raise CommandError("serve talks to no cluster: nothing stands before it", 2)
 
 
 app.command("format")(format_dirs)
@@ -80,11 +138,17 @@ app.command()(consume)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(log.app, name="log")
 app.add_typer(pipeline.app, name="pipeline")
+app.add_typer(profiles.app, name="profile")
+app.command()(completion)
 app.command()(version)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command; its failure is one line on standard error. The exit code."""
+    if VARIABLE in os.environ:
+        from typer.completion import completion_init  # type: ignore[attr-defined]
+
+        completion_init()
     try:
         result = app(args=list(arguments), prog_name="kavka", standalone_mode=False)
         sys.stdout.flush()

@@ -1,24 +1,27 @@
-"""`kavka consume`: the records of a topic, as lines or as JSON."""
+"""`kavka consume`: the records of topics, as lines, as JSON or in a format of the user's."""
 
 from __future__ import annotations
 
-import base64
-import json
+import re
 import sys
-from collections.abc import AsyncIterator, Callable
-from datetime import UTC, datetime
+from collections.abc import AsyncIterator, Mapping, Sequence
 from enum import StrEnum
-from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, run
-from kavka.client import At, Consumer, ConsumerRecord, GroupConsumer, Place, TopicPartition
+from kavka.cli.output import CommandError
+from kavka.cli.places import PLACE, parse_place
+from kavka.cli.records import Wanted, Write, as_format, as_json, as_line, chosen
+from kavka.client import Admin, Consumer, ConsumerRecord, GroupConsumer, Place, TopicPartition
 
 POLL_MS = 200
 PATIENCE_S = 3.0
-"""How long a member that is given no partition waits for one."""
+"""How long a member that is given no partition waits before it looks whether the group has settled without it."""
+STABLE = "Stable"
+
+Records = Sequence[ConsumerRecord]
 
 
 class RecordOutput(StrEnum):
@@ -28,41 +31,36 @@ class RecordOutput(StrEnum):
     JSON = "json"
 
 
-def parse_place(text: str, option: str = "--from") -> Place:
-    """Read start, end, an offset, or a time: ISO 8601 (UTC unless it says otherwise) or @milliseconds."""
-    if text == "start" or text == "end":
-        return "start" if text == "start" else "end"
-    if text.isascii() and text.isdigit():
-        return int(text)
-    if text.startswith("@") and text[1:].isascii() and text[1:].isdigit():
-        return At(int(text[1:]))
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"{text!r} is not start, end, an offset, a time such as 2026-01-31T12:00 or @milliseconds",
-            param_hint=option,
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return At(int(moment.timestamp() * 1000))
-
-
 def consume(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.")],
-    start: Annotated[
-        str,
-        typer.Option(
-            "--from", metavar="PLACE", help="start, end, an offset, a time (2026-01-31T12:00), or @milliseconds."
-        ),
-    ] = "start",
+    topics: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC...]", help="What to read.")] = None,
+    pattern: Annotated[
+        str | None, typer.Option("--pattern", metavar="REGEX", help="Read the topics whose whole names match.")
+    ] = None,
+    start: Annotated[str, typer.Option("--from", metavar="PLACE", help=PLACE)] = "start",
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="PLACE", show_default="the end", help="Stop before this place.")
+    ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Wait for new records after the end.")] = False,
     max_records: Annotated[int | None, typer.Option("--max", "-n", min=1, help="Stop after so many records.")] = None,
     partition: Annotated[
         list[int] | None, typer.Option("--partition", min=0, help="Only this one; may be repeated.")
     ] = None,
+    key: Annotated[str | None, typer.Option("--key", metavar="REGEX", help="Only if the key has this.")] = None,
+    value: Annotated[str | None, typer.Option("--value", metavar="REGEX", help="Only if the value has this.")] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option("--header", "-H", metavar="NAME[=VALUE]", help="Only with this header; may be repeated."),
+    ] = None,
     key_separator: Annotated[
         str | None, typer.Option("--key-separator", "-k", metavar="SEP", help="Also print keys, this between.")
+    ] = None,
+    format_: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="%t topic, %p partition, %o offset, %T time, %k key, %v value, %h headers, %K %V sizes, \\n.",
+        ),
     ] = None,
     group: Annotated[
         str | None,
@@ -80,90 +78,83 @@ def consume(
     ] = RecordOutput.TEXT,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Print the records of a topic up to its end, or follow it.
+    """Print the records of topics up to their end, or follow them.
 
     Examples:
 
     - `kavka consume greetings`
-    - `kavka consume orders --from 2026-01-31T12:00 --max 10 --output json`
-    - `kavka consume orders --from end --follow`
-    - `kavka consume orders --group billing --follow`
+    - `kavka consume orders --from -5` (the last five of each partition)
+    - `kavka consume orders --from -1h --until -30m --key customer-7 --output json`
+    - `kavka consume orders --from end --follow --format '%p/%o %k: %v\\n'`
+    - `kavka consume orders payments --group billing --follow`
     """
-    place = parse_place(start)
-    separator = key_separator.encode() if key_separator is not None else None
-    sources = [TopicPartition(topic, index) for index in partition] if partition else [topic]
-
-    write = as_json if output is RecordOutput.JSON else partial(_line, separator)
+    if bool(topics) == (pattern is not None):
+        raise typer.BadParameter("give either topics or --pattern", param_hint="TOPIC")
+    if follow and until is not None:
+        raise typer.BadParameter("--follow and --until exclude each other", param_hint="--until")
+    if group is not None and partition:
+        raise typer.BadParameter("a group shares out partitions by itself", param_hint="--partition")
+    if group is not None and until is not None:
+        raise typer.BadParameter("a group reads up to the end, or follows", param_hint="--until")
+    place, last = parse_place(start), parse_place(until, "--until") if until is not None else "end"
+    write = _writer(output, key_separator, format_)
+    wanted = chosen(key, value, header or ())
 
     async def work() -> None:
-        async with Consumer(bootstrap, isolation=isolation) as consumer:
-            await consumer.assign(*sources, start=place)
-            await _print(_chunks(consumer, follow), write, max_records)
-
-    async def work_in_group(name: str) -> None:
-        start = _start_of_group(place, partition)
+        names = await _matching(bootstrap, pattern) if pattern is not None else list(dict.fromkeys(topics or ()))
+        if group is None:
+            async with Consumer(bootstrap, isolation=isolation) as consumer:
+                sources = [TopicPartition(name, each) for name in names for each in partition] if partition else names
+                await consumer.assign(*sources, start=place)
+                chunks = _chunks(consumer, None if follow else await _ends(consumer, last))
+                await _print(chunks, write, wanted, max_records)
+            return
         member = GroupConsumer(
-            bootstrap, group=name, topics=[topic], protocol=protocol, start=start, isolation=isolation
+            bootstrap,
+            group=group,
+            topics=() if pattern is not None else names,
+            pattern=pattern,
+            protocol=protocol,
+            start=place,
+            isolation=isolation,
         )
         async with member:
-            await _print(_group_chunks(member, topic, follow, max_records), write, None)
+            await _print_group(bootstrap, member, names, write, wanted, max_records, follow=follow)
 
-    run(work() if group is None else work_in_group(group))
-
-
-def _start_of_group(place: Place, partition: list[int] | None) -> Literal["start", "end"]:
-    if partition:
-        raise typer.BadParameter("a group shares out partitions by itself", param_hint="--partition")
-    if place == "start" or place == "end":
-        return "start" if place == "start" else "end"
-    raise typer.BadParameter("a group starts at start or end where it has not read before", param_hint="--from")
+    run(work())
 
 
-async def _group_chunks(
-    member: GroupConsumer, topic: str, follow: bool, most: int | None
-) -> AsyncIterator[list[ConsumerRecord]]:
-    """What a member is given: up to what is now the end of its partitions, or for ever.
-
-    Records beyond `most` are not asked for, because those that were given out are committed as read.
-    """
-    ends = {} if follow else await member.end_offsets(*await _partitions(member, topic))
-    idle = 0.0
-    while most is None or most > 0:
-        records = await member.read(POLL_MS, at_most=most)
-        if records:
-            idle = 0.0
-            most = None if most is None else most - len(records)
-            yield records
-        elif not follow:
-            mine = member.assignment
-            idle += POLL_MS / 1000
-            reached = all(member.position(tp) >= ends.get(tp, 0) for tp in mine)
-            if member.epoch > 0 and reached and (mine or idle > PATIENCE_S):
-                return
+def _writer(output: RecordOutput, key_separator: str | None, format_: str | None) -> Write:
+    if output is RecordOutput.JSON:
+        if format_ is not None or key_separator is not None:
+            raise typer.BadParameter("JSON has a form of its own", param_hint="--output")
+        return as_json
+    if format_ is not None:
+        return as_format(format_)
+    return as_line(key_separator.encode() if key_separator is not None else None)
 
 
-async def _partitions(member: GroupConsumer, topic: str) -> list[TopicPartition]:
-    return [TopicPartition(topic, index) for index in await member.partitions_of(topic)]
+async def _matching(bootstrap: str, pattern: str) -> list[str]:
+    try:
+        whole = re.compile(pattern)
+    except re.error as error:
+        raise typer.BadParameter(f"{pattern!r} is no regular expression: {error}", param_hint="--pattern") from None
+    async with Admin(bootstrap) as admin:
+        names = [topic.name for topic in await admin.list_topics() if whole.fullmatch(topic.name)]
+    if not names:
+        raise CommandError(f"--pattern: no topic matches {pattern!r}")
+    return names
 
 
-async def _print(
-    chunks: AsyncIterator[list[ConsumerRecord]], write: Callable[[ConsumerRecord], bytes], most: int | None
-) -> None:
-    left = most
-    async for records in chunks:
-        if left is not None:
-            records = records[:left]
-            left -= len(records)
-        sys.stdout.buffer.write(b"".join(map(write, records)))
-        sys.stdout.flush()
-        if left == 0:
-            return
+async def _ends(consumer: Consumer, until: Place) -> dict[TopicPartition, int]:
+    """Where reading stops: at a place, but not after what is now the end."""
+    ends = await consumer.end_offsets()
+    return {tp: min(at, ends[tp]) for tp, at in (await consumer.offsets(until)).items()}
 
 
-async def _chunks(consumer: Consumer, follow: bool) -> AsyncIterator[list[ConsumerRecord]]:
-    ends = None if follow else await consumer.end_offsets()
+async def _chunks(consumer: Consumer, ends: Mapping[TopicPartition, int] | None) -> AsyncIterator[Records]:
     while True:
-        records = await consumer.read(ends=ends)
+        records: Records = await consumer.read(ends=ends)
         if not records:
             return
         if ends is not None:  # what came after the start of this command belongs to --follow
@@ -171,34 +162,67 @@ async def _chunks(consumer: Consumer, follow: bool) -> AsyncIterator[list[Consum
         yield records
 
 
-def _line(separator: bytes | None, record: ConsumerRecord) -> bytes:
-    value = record.value if record.value is not None else b""
-    if separator is None:
-        return value + b"\n"
-    return (record.key if record.key is not None else b"") + separator + value + b"\n"
+async def _print(chunks: AsyncIterator[Records], write: Write, wanted: Wanted | None, most: int | None) -> None:
+    async for records in chunks:
+        shown = records if wanted is None else [record for record in records if wanted(record)]
+        if most is not None:
+            shown = shown[:most]
+            most -= len(shown)
+        _show(shown, write)
+        if most == 0:
+            return
 
 
-def as_json(record: ConsumerRecord) -> bytes:
-    """A record as one line of JSON; bytes that are not UTF-8 become base64 under a name that says so."""
-    fields: dict[str, Any] = {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp": record.timestamp,
-    }
-    _put(fields, "key", record.key)
-    _put(fields, "value", record.value)
-    headers: list[dict[str, Any]] = []
-    for name, content in record.headers:
-        header: dict[str, Any] = {"name": name}
-        _put(header, "value", content)
-        headers.append(header)
-    fields["headers"] = headers
-    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
+async def _print_group(
+    bootstrap: str,
+    member: GroupConsumer,
+    topics: Sequence[str],
+    write: Write,
+    wanted: Wanted | None,
+    most: int | None,
+    *,
+    follow: bool,
+) -> None:
+    """What a member is given: up to what is now the end of its partitions, or for ever.
+
+    Records beyond `most` are not asked for, because those that were given out are committed as read.
+    """
+    partitions = [TopicPartition(name, index) for name in topics for index in await member.partitions_of(name)]
+    ends = {} if follow else await member.end_offsets(*partitions)
+    idle = 0.0
+    while most is None or most > 0:
+        records = await member.read(POLL_MS, at_most=most)
+        if records:
+            idle = 0.0
+            shown = records if wanted is None else [record for record in records if wanted(record)]
+            most = None if most is None else most - len(shown)
+            _show(shown, write)
+        elif not follow:
+            mine = member.assignment
+            idle += POLL_MS / 1000
+            if member.epoch > 0 and mine and all(member.position(tp) >= ends.get(tp, 0) for tp in mine):
+                return
+            if idle > PATIENCE_S and not mine:
+                idle = 0.0
+                await _require_a_share(bootstrap, member)
 
 
-def _put(fields: dict[str, Any], name: str, data: bytes | None) -> None:
-    try:
-        fields[name] = None if data is None else data.decode()
-    except UnicodeDecodeError:
-        fields[f"{name}_base64"] = base64.b64encode(data or b"").decode()
+async def _require_a_share(bootstrap: str, member: GroupConsumer) -> None:
+    """Raise CommandError if the group has settled and this member has nothing; it may also be about to get some."""
+    async with Admin(bootstrap) as admin:
+        group = await admin.describe_group(member.group)
+    others = [each for each in group.members if each.id != member.member_id]
+    if (
+        group.state == STABLE
+        and len(others) < len(group.members)
+        and not any(each.partitions for each in group.members if each not in others)
+    ):
+        raise CommandError(
+            f"group {group.id!r} gave this member no partition: its other members have them all "
+            f"(see `kavka groups describe {group.id} --members`)"
+        )
+
+
+def _show(records: Records, write: Write) -> None:
+    sys.stdout.buffer.write(b"".join(map(write, records)))
+    sys.stdout.flush()

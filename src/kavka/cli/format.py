@@ -56,6 +56,9 @@ def format_dirs(
     ignore_formatted: Annotated[
         bool, typer.Option("--ignore-formatted", help="Pass over directories that are this node's already.")
     ] = False,
+    random_id: Annotated[
+        bool, typer.Option("--random-id", help="Only print a new id, for a cluster or a directory, and format nothing.")
+    ] = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Format the data directories of a node.
@@ -67,9 +70,15 @@ def format_dirs(
     Examples:
 
     - `kavka format --data-dir /var/lib/kavka --override node.id=1`
+    - `kavka format --random-id`
     - `kavka format --config server.properties --cluster-id ID --initial-controllers 1@a:9093:DIR-ID,2@b:9093:DIR-ID`
     - `kavka format --config server.properties --cluster-id ID --no-initial-controllers`
     """
+    if random_id:
+        from kavka.quorum.format import random_id as new_id
+
+        print_json({"id": str(new_id())}) if output is Output.JSON else write_line(str(new_id()))
+        return
     from kavka.broker.config import ConfigError, load_config
 
     quorum = Quorum(standalone, initial_controllers, no_initial_controllers, release_version, tuple(feature or ()))

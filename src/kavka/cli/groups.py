@@ -7,19 +7,11 @@ from typing import Annotated
 
 import typer
 
-from kavka.cli.consume import parse_place
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, Timeout, group, run
 from kavka.cli.output import CommandError, Output, print_json, print_rows, write_line
-from kavka.client import (
-    EARLIEST,
-    LATEST,
-    Admin,
-    At,
-    CommittedOffset,
-    GroupDescription,
-    KafkaError,
-    TopicPartition,
-)
+from kavka.cli.places import PLACE, offsets_of, parse_place, partitions_of, within
+from kavka.client import LATEST, Admin, CommittedOffset, GroupDescription, KafkaError, TopicPartition
+from kavka.model.errors import GroupIdNotFound
 
 app = group("Look at groups of consumers, at how far they have read, and change that.")
 
@@ -86,9 +78,7 @@ def reset_offsets(
     ] = None,
     to: Annotated[
         str | None,
-        typer.Option(
-            "--to", metavar="PLACE", help="start, end, an offset, a time (2026-01-31T12:00), or @milliseconds."
-        ),
+        typer.Option("--to", metavar="PLACE", help=PLACE),
     ] = None,
     shift_by: Annotated[
         int | None, typer.Option("--shift-by", metavar="N", help="So many records on, or back if negative.")
@@ -100,6 +90,8 @@ def reset_offsets(
 ) -> None:
     """Have a group go on reading elsewhere. Without --topic: everything that it has committed for.
 
+    A group that is not there yet is made by giving it a place in a topic.
+
     Examples:
 
     - `kavka groups reset-offsets billing --topic orders --to start`
@@ -110,9 +102,8 @@ def reset_offsets(
 
     async def work() -> None:
         async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
-            await _require_rest(admin, name)
-            committed = await admin.group_offsets(name)
-            chosen = await _chosen(admin, topic or [], committed)
+            committed = await admin.group_offsets(name) if await _rests(admin, name, new=bool(topic)) else {}
+            chosen = await partitions_of(admin, topic) if topic else sorted(committed)
             target = await _target(admin, chosen, committed, to, shift_by)
             if execute and target:
                 await admin.alter_group_offsets(name, target)
@@ -222,33 +213,17 @@ def _show(one: dict[str, object], members: bool) -> None:
 # -- resetting ----------------------------------------------------------------------------------------------
 
 
-async def _require_rest(admin: Admin, name: str) -> None:
-    described = await admin.describe_group(name)
+async def _rests(admin: Admin, name: str, *, new: bool) -> bool:
+    """Whether a group is there and has no members; one that is not there may be meant to be `new`."""
+    try:
+        described = await admin.describe_group(name)
+    except GroupIdNotFound:
+        if not new:
+            raise
+        return False
     if described.state not in RESTING:
         raise CommandError(f"group {name!r} has members ({described.state}): they must leave it first")
-
-
-async def _chosen(
-    admin: Admin, topics: list[str], committed: Mapping[TopicPartition, CommittedOffset]
-) -> list[TopicPartition]:
-    """The partitions that a user names: topics, or partitions of them."""
-    if not topics:
-        return sorted(committed)
-    chosen = []
-    for text in topics:
-        name, colon, some = text.rpartition(":")
-        if not colon:
-            name, some = text, ""
-        count = len((await admin.describe_topic(name)).partitions)
-        try:
-            wanted = [int(index) for index in some.split(",")] if some else list(range(count))
-        except ValueError:
-            raise typer.BadParameter(f"{text!r} is not TOPIC or TOPIC:P,P", param_hint="--topic") from None
-        missing = [index for index in wanted if not 0 <= index < count]
-        if missing:
-            raise CommandError(f"topic {name!r} has no partition {missing[0]}")
-        chosen += [TopicPartition(name, index) for index in wanted]
-    return chosen
+    return True
 
 
 async def _target(
@@ -259,22 +234,10 @@ async def _target(
     shift_by: int | None,
 ) -> dict[TopicPartition, int]:
     """Where each partition shall be read on, within what its log has."""
-    if not chosen:
-        return {}
-    starts = {tp: one.offset for tp, one in (await admin.list_offsets(dict.fromkeys(chosen, EARLIEST))).items()}
-    ends = {tp: one.offset for tp, one in (await admin.list_offsets(dict.fromkeys(chosen, LATEST))).items()}
-    if shift_by is not None:
-        wanted = {tp: committed[tp].offset + shift_by for tp in chosen if tp in committed}
-    else:
-        place = parse_place(to or "", "--to")
-        if isinstance(place, At):
-            found = await admin.list_offsets(dict.fromkeys(chosen, place.timestamp_ms))
-            wanted = {tp: one.offset if one.offset >= 0 else ends[tp] for tp, one in found.items()}
-        elif isinstance(place, int):
-            wanted = dict.fromkeys(chosen, place)
-        else:
-            wanted = starts if place == "start" else ends
-    return {tp: min(max(at, starts[tp]), ends[tp]) for tp, at in wanted.items()}
+    if shift_by is None:
+        return await offsets_of(admin, chosen, parse_place(to or "", "--to"))
+    wanted = {tp: committed[tp].offset + shift_by for tp in chosen if tp in committed}
+    return await within(admin, wanted)
 
 
 def before(committed: Mapping[TopicPartition, CommittedOffset], tp: TopicPartition) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Coroutine, Iterable
 from typing import Annotated, Any, TypeVar
 
@@ -40,10 +41,21 @@ def group(help: str) -> typer.Typer:
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a command's coroutine to its end."""
+    """Run a command's coroutine to its end; SIGTERM cancels it as Ctrl-C does, so that it can leave in order."""
+    import asyncio
+
     import uvloop
 
-    result: T = uvloop.run(work)
+    async def stoppable() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        return await work
+
+    try:
+        result: T = uvloop.run(stoppable())
+    except asyncio.CancelledError:
+        raise typer.Exit(128 + signal.SIGTERM) from None
     return result
 
 

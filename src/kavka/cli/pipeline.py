@@ -30,6 +30,8 @@ ProjectBootstrap = Annotated[
 FlowOption = Annotated[str | None, typer.Option("--flow", metavar="NAME", help="Which flow, if there are several.")]
 LOCAL = "local[2]"
 HERE = Path()
+EXTRA = ("pyspark", "pyarrow", "pandas", "yaml")
+"""What the commands import at once, of what `kavka[spark]` brings."""
 
 
 @app.command()
@@ -38,6 +40,7 @@ def init(folder: Folder, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
 
     Example: `kavka pipeline init my-pipeline`
     """
+    _need_extra()
     from kavka.spark.pipelines.project import create
 
     for path in create(folder, folder.resolve().name, bootstrap):
@@ -86,6 +89,7 @@ def dry_run(
 
     Example: `kavka pipeline dry-run my-pipeline`
     """
+    _need_spark()
     from kavka.spark.pipelines.run import PipelineError
     from kavka.spark.pipelines.run import dry_run as check
 
@@ -131,6 +135,7 @@ def backfill(
 
     Example: `kavka pipeline backfill my-pipeline --from earliest`
     """
+    _need_spark()
     from kavka.spark.pipelines.backfill import backfill as fill
     from kavka.spark.pipelines.run import session
 
@@ -232,9 +237,14 @@ def _load(folder: Path, bootstrap: str | None) -> Pipeline:
     return load(folder, bootstrap)
 
 
+def _need_extra() -> None:
+    missing = [name for name in EXTRA if importlib.util.find_spec(name) is None]
+    if missing:
+        raise CommandError(f"pipelines need Spark: pip install 'kavka[spark]' (missing: {', '.join(missing)})")
+
+
 def _need_spark() -> None:
-    if importlib.util.find_spec("pyspark") is None:
-        raise CommandError("pipelines need Spark: pip install 'kavka[spark]'")
+    _need_extra()
     from kavka.spark.java import NoJavaError, java_home
 
     try:

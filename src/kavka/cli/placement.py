@@ -4,45 +4,94 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from kavka.cli.output import CommandError
-from kavka.client import Admin, Election, TopicDescription, TopicPartition
+from kavka.client import (
+    Admin,
+    ClusterDescription,
+    Election,
+    KafkaError,
+    Reassignment,
+    TopicDescription,
+    TopicPartition,
+)
 
 LOOK_SECONDS: Final = 0.2
 
-
-async def reassign(
-    bootstrap: str,
-    timeout_ms: int,
-    names: Sequence[str],
-    nodes: Sequence[int],
-    replication_factor: int | None,
-    *,
-    wait: bool,
-) -> list[dict[str, Any]]:
-    """Move topics to nodes, or without nodes cancel their moves; a row for each partition that is moved."""
-    async with Admin(bootstrap, timeout_ms=timeout_ms) as admin:
-        topics = await admin.describe_topics(names)
-        if not nodes:
-            return await _cancel(admin, names)
-        wanted = plan(topics.values(), nodes, replication_factor)
-        rows = [
-            {"topic": tp.topic, "partition": tp.partition, "from": list(before), "to": list(after)}
-            for tp, (before, after) in wanted.items()
-        ]
-        if wanted:
-            await admin.reassign({tp: after for tp, (_, after) in wanted.items()})
-        while wait and wanted.keys() & (await admin.reassignments()).keys():  # noqa: ASYNC110  (others tell nobody)
-            await asyncio.sleep(LOOK_SECONDS)
-    return rows
+Moves = dict[TopicPartition, tuple[Sequence[int], Sequence[int]]]
+"""The replicas of partitions before and after."""
 
 
-def plan(
-    topics: Iterable[TopicDescription], nodes: Sequence[int], replication_factor: int | None
-) -> dict[TopicPartition, tuple[Sequence[int], Sequence[int]]]:
+class Cluster(Protocol):
+    """What moves partitions and says where they are; the admin client does."""
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """The cluster's brokers."""
+
+    async def describe_topics(self, names: Iterable[str]) -> dict[str, TopicDescription]:
+        """Topics with all their partitions."""
+
+    async def reassign(self, replicas: Mapping[TopicPartition, Sequence[int] | None]) -> None:
+        """Move partitions to these brokers; None cancels a move."""
+
+    async def reassignments(self) -> dict[TopicPartition, Reassignment]:
+        """The partitions that are being moved."""
+
+
+async def planned(
+    cluster: Cluster, names: Sequence[str], nodes: Sequence[int], replication_factor: int | None
+) -> Moves:
+    """What `nodes` makes of topics, if all of them are in the cluster."""
+    known = [node.id for node in (await cluster.describe_cluster()).nodes]
+    strange = [str(node) for node in nodes if node not in known]
+    if strange:
+        here = ", ".join(map(str, known))
+        raise CommandError(f"--to: {', '.join(strange)} is no broker in service; these are: {here}")
+    return plan((await cluster.describe_topics(names)).values(), nodes, replication_factor)
+
+
+async def move(cluster: Cluster, moves: Moves, *, wait: bool) -> None:
+    """Move all partitions, or if one is refused none: what was begun by then is taken back."""
+    try:
+        await cluster.reassign({tp: after for tp, (_, after) in moves.items()})
+    except KafkaError as error:
+        undone = await _take_back(cluster, moves)
+        told = f"{error} ({type(error).__name__}, error {error.code})"
+        raise CommandError(f"{told}; {undone} partitions that had begun to move are put back") from error
+    while wait and moves.keys() & (await cluster.reassignments()).keys():  # noqa: ASYNC110  (others tell nobody)
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+async def _take_back(cluster: Cluster, moves: Moves) -> int:
+    """Cancel the moves that are under way; those that were over at once go back to where they were."""
+    under_way = moves.keys() & (await cluster.reassignments()).keys()
+    now = {
+        TopicPartition(name, row.index): row.replicas
+        for name, topic in (await cluster.describe_topics({tp.topic for tp in moves})).items()
+        for row in topic.partitions
+    }
+    over = {tp: before for tp, (before, _) in moves.items() if tp not in under_way and now[tp] != tuple(before)}
+    if under_way or over:
+        await cluster.reassign({**dict.fromkeys(under_way), **over})
+    return len(under_way) + len(over)
+
+
+async def cancel(cluster: Cluster, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Give up the moves of topics that are under way; a row for each."""
+    await cluster.describe_topics(names)  # raises for those that are not there
+    under_way = {tp: move for tp, move in (await cluster.reassignments()).items() if tp.topic in names}
+    if under_way:
+        await cluster.reassign(dict.fromkeys(under_way))
+    return [
+        {"topic": tp.topic, "partition": tp.partition, "from": list(move.replicas), "to": None}
+        for tp, move in under_way.items()
+    ]
+
+
+def plan(topics: Iterable[TopicDescription], nodes: Sequence[int], replication_factor: int | None) -> Moves:
     """Replicas before and after of each partition that is not on the nodes yet: in turn, so that leaders are spread."""
-    moves: dict[TopicPartition, tuple[Sequence[int], Sequence[int]]] = {}
+    moves: Moves = {}
     turn = 0
     for topic in topics:
         for row in topic.partitions:
@@ -54,16 +103,6 @@ def plan(
             if count != len(row.replicas) or not set(row.replicas) <= set(nodes):
                 moves[TopicPartition(topic.name, row.index)] = (row.replicas, after)
     return moves
-
-
-async def _cancel(admin: Admin, names: Sequence[str]) -> list[dict[str, Any]]:
-    under_way = {tp: move for tp, move in (await admin.reassignments()).items() if tp.topic in names}
-    if under_way:
-        await admin.reassign(dict.fromkeys(under_way))
-    return [
-        {"topic": tp.topic, "partition": tp.partition, "from": list(move.replicas), "to": None}
-        for tp, move in under_way.items()
-    ]
 
 
 async def elect(bootstrap: str, timeout_ms: int, names: Sequence[str], *, unclean: bool) -> list[dict[str, Any]]:

@@ -1,53 +1,23 @@
-"""`kavka produce`: lines, a file or generated records to a topic."""
+"""`kavka produce`: lines, JSON, a file or generated records to a topic."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import stat
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from itertools import islice
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, cast
+from typing import Annotated, Any, Final, Literal, NamedTuple, cast
 
 import typer
 
-from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, key_values, run
-from kavka.cli.output import CommandError, Output, note, print_json
+from kavka.cli.lines import Record, from_json, from_lines, generated, keyed, one
+from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, run
+from kavka.cli.output import CommandError, Output, note, print_json, write_line
 from kavka.client import Acks, Producer
 
-_POOL_BYTES = 4 * 1024 * 1024
-_CHUNK_BYTES = 1 << 16
-_CHUNK_RECORDS = 1000
-
-
-class Keyed(NamedTuple):
-    """A record to send."""
-
-    key: bytes | None
-    value: bytes | None
-
-
-def keyed(line: bytes, key_separator: str | None, number: int) -> Keyed:
-    """The record in a line: the key before the separator, if there is one."""
-    value = line.removesuffix(b"\r")
-    if key_separator is None:
-        return Keyed(None, value)
-    key, found, value = value.partition(key_separator.encode())
-    if not found:
-        raise CommandError(f"line {number} has no key separator {key_separator!r}")
-    return Keyed(key, value)
-
-
-def generate(count: int, size: int) -> Iterator[Keyed]:
-    """So many records of random bytes, cut from one pool so that making them costs next to nothing."""
-    pool = os.urandom(_POOL_BYTES + size)
-    step, position = 4099, 0
-    for _ in range(count):
-        yield Keyed(None, pool[position : position + size])
-        position = (position + step) % _POOL_BYTES
+AHEAD_SECONDS: Final = 0.005
+"""How far sending may run ahead of its rate before it rests."""
 
 
 def produce(
@@ -56,11 +26,23 @@ def produce(
         Path | None,
         typer.Option("--file", "-f", exists=True, dir_okay=False, help="Read lines from here, not standard input."),
     ] = None,
+    whole: Annotated[bool, typer.Option("--whole", help="All of --file, or of the input, is one record.")] = False,
+    json_lines: Annotated[
+        bool, typer.Option("--json", help="Each line is a record as `consume --output json` writes it.")
+    ] = False,
     key_separator: Annotated[
         str | None, typer.Option("--key-separator", "-k", metavar="SEP", help="What ends the key in each line.")
     ] = None,
+    key: Annotated[str | None, typer.Option("--key", help="The key of every record.")] = None,
+    null: Annotated[
+        str | None, typer.Option("--null", metavar="TEXT", help="A key or value that is this text is none at all.")
+    ] = None,
+    tombstone: Annotated[
+        bool, typer.Option("--tombstone", help="Send one record with --key and without a value: it deletes the key.")
+    ] = False,
     header: Annotated[
-        list[str] | None, typer.Option("--header", "-H", metavar="KEY=VALUE", help="A header for every record.")
+        list[str] | None,
+        typer.Option("--header", "-H", metavar="NAME[=VALUE]", help="A header for every record; null without a value."),
     ] = None,
     partition: Annotated[
         int | None, typer.Option("--partition", min=0, show_default="by key", help="Send all records here.")
@@ -75,39 +57,69 @@ def produce(
         int | None, typer.Option("--count", "-n", min=1, help="Generate so many records of random bytes instead.")
     ] = None,
     size: Annotated[int, typer.Option("--size", min=0, help="The size of a generated record in bytes.")] = 1024,
+    rate: Annotated[float | None, typer.Option("--rate", min=0.001, help="At most so many records a second.")] = None,
+    offsets: Annotated[
+        bool, typer.Option("--offsets", help="Print partition and offset of each record once it is acknowledged.")
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Send records: a line of standard input each, or generated ones.
+    """Send records: a line of standard input each, a file, or generated ones.
 
     Examples:
 
     - `echo hello | kavka produce greetings`
     - `kavka produce users --key-separator : --file users.txt --codec zstd`
-    - `kavka produce load --count 1000000 --size 100`
+    - `kavka produce users --key 42 --tombstone`
+    - `kavka consume orders --output json | kavka produce copies --json`
+    - `kavka produce documents --key report --file report.pdf --whole --offsets`
+    - `kavka produce load --count 1000000 --size 100 --rate 5000`
     """
-    if count is not None and file is not None:
-        raise typer.BadParameter("--count and --file exclude each other")
-    headers = [(name, value.encode()) for name, value in key_values(header or [], "--header").items()]
+    given = {"--count": count is not None, "--whole": whole, "--json": json_lines, "--tombstone": tombstone}
+    given |= {"--key-separator": key_separator is not None}
+    _one_of(given)
+    _one_of({"--count": count is not None, "--tombstone": tombstone, "--file": file is not None})
+    _one_of({"--key": key is not None, "--key-separator": key_separator is not None, "--json": json_lines})
+    if tombstone and key is None:
+        raise typer.BadParameter("--tombstone needs --key", param_hint="--tombstone")
+    records: AsyncIterator[Sequence[Record]]
+    if count is not None:
+        records = generated(count, size)
+    elif tombstone:
+        records = one(Record(_bytes(key), None))
+    elif whole:
+        records = one(Record(_bytes(key), file.read_bytes() if file is not None else sys.stdin.buffer.read()))
+    else:
+        records = from_lines(file, from_json if json_lines else keyed(key_separator, key, null))
+    job = Job(topic, partition, tuple(map(_header, header or ())), rate, offsets, output)
     options: dict[str, Any] = {"codec": codec, "acks": _acks(acks)}
     if count is not None:
         options |= {"linger_ms": 20, "batch_bytes": 131_072}  # for throughput: nobody waits for a single record
-
-    records = _generated(count, size) if count is not None else _from_lines(file, key_separator)
-    sent = run(_send_all(bootstrap, topic, records, count, partition, headers, options))
-    if output is Output.JSON:
+    sent = run(_send_all(bootstrap, job, records, count, options))
+    if output is Output.JSON and not offsets:
         print_json(sent)
     elif count is not None or sys.stderr.isatty():
-        note(f"{sent['records']:,} records, {sent['bytes'] / 1e6:,.1f} MB in {sent['seconds']:.2f} s")
+        seconds = max(sent["seconds"], 0.001)
+        speed = f"{sent['records'] / seconds:,.0f} records/s, {sent['bytes'] / 1e6 / seconds:,.1f} MB/s"
+        note(f"{sent['records']:,} records, {sent['bytes'] / 1e6:,.1f} MB in {sent['seconds']:.2f} s ({speed})")
+
+
+class Job(NamedTuple):
+    """What is to be done with every record."""
+
+    topic: str
+    partition: int | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    rate: float | None
+    offsets: bool
+    output: Output
 
 
 async def _send_all(
     bootstrap: str,
-    topic: str,
-    records: AsyncIterator[Sequence[Keyed]],
+    job: Job,
+    records: AsyncIterator[Sequence[Record]],
     total: int | None,
-    partition: int | None,
-    headers: list[tuple[str, bytes]],
     options: dict[str, Any],
 ) -> dict[str, Any]:
     from kavka.cli.progress import progress
@@ -118,61 +130,57 @@ async def _send_all(
         with progress("producing", total) as advance:
             try:
                 async for chunk in records:
-                    for key, value in chunk:
-                        await producer.send(topic, value, key=key, partition=partition, headers=headers)
-                        volume += len(value or b"") + len(key or b"")
+                    volume += await _send(producer, job, chunk, began, sent)
                     sent += len(chunk)
                     advance(len(chunk))
-            except CommandError:
+            except CommandError as error:
                 await producer.flush()
-                raise
+                before = f"what came before it was sent (records: {sent}), nothing after it"
+                raise CommandError(f"{error}; {before}") from None
             await producer.flush()
     return {"records": sent, "bytes": volume, "seconds": round(time.monotonic() - began, 3)}
 
 
-async def _generated(count: int, size: int) -> AsyncIterator[Sequence[Keyed]]:
-    records = generate(count, size)
-    while chunk := list(islice(records, _CHUNK_RECORDS)):
-        yield chunk
+async def _send(producer: Producer, job: Job, chunk: Sequence[Record], began: float, before: int) -> int:
+    """Send a chunk and say where it went, if that is wanted; its size in bytes."""
+    volume = 0
+    promises = []
+    for number, (key, value, headers, timestamp) in enumerate(chunk, before):
+        if job.rate is not None:
+            early = began + number / job.rate - time.monotonic()
+            if early > AHEAD_SECONDS:
+                await asyncio.sleep(early)
+        promise = await producer.send(
+            job.topic, value, key=key, partition=job.partition, headers=(*job.headers, *headers), timestamp=timestamp
+        )
+        if job.offsets:
+            promises.append(promise)
+        volume += len(value or b"") + len(key or b"")
+    for promise in promises:
+        delivered = await promise
+        if job.output is Output.JSON:
+            print_json({"partition": delivered.partition, "offset": delivered.offset})
+        else:
+            write_line(f"{delivered.partition} {delivered.offset}")
+    sys.stdout.flush()
+    return volume
 
 
-async def _from_lines(file: Path | None, key_separator: str | None) -> AsyncIterator[Sequence[Keyed]]:
-    number, rest = 1, b""
-    descriptor = sys.stdin.fileno() if file is None else os.open(file, os.O_RDONLY)
-    try:
-        while data := await _read(descriptor):
-            *lines, rest = (rest + data).split(b"\n")
-            chunk: list[Keyed] = []
-            try:
-                for line in lines:
-                    chunk.append(keyed(line, key_separator, number))
-                    number += 1
-            except CommandError:
-                yield chunk  # what came before the line that is no record
-                raise
-            yield chunk
-        if rest:
-            yield [keyed(rest, key_separator, number)]
-    finally:
-        if file is not None:
-            os.close(descriptor)
+def _one_of(given: dict[str, bool]) -> None:
+    chosen = [name for name, is_given in given.items() if is_given]
+    if len(chosen) > 1:
+        raise typer.BadParameter(f"{chosen[0]} and {chosen[1]} exclude each other", param_hint=chosen[1])
 
 
-async def _read(descriptor: int) -> bytes:
-    """The next bytes as soon as there are some: a person who types must not wait for the end of the input."""
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return os.read(descriptor, _CHUNK_BYTES)
-    loop = asyncio.get_running_loop()
-    readable: asyncio.Future[None] = loop.create_future()
-    try:
-        loop.add_reader(descriptor, lambda: None if readable.done() else readable.set_result(None))
-    except OSError:  # a device that cannot be waited for, such as /dev/null
-        return os.read(descriptor, _CHUNK_BYTES)
-    try:
-        await readable
-    finally:
-        loop.remove_reader(descriptor)
-    return os.read(descriptor, _CHUNK_BYTES)
+def _header(text: str) -> tuple[str, bytes | None]:
+    name, equals, value = text.partition("=")
+    if not name:
+        raise typer.BadParameter(f"{text!r} is not NAME or NAME=VALUE", param_hint="--header")
+    return name, value.encode() if equals else None
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
 
 
 def _acks(text: str) -> Acks:

@@ -12,7 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-OPTIONS: Final = ("--data-dir", "--listen", "--console", "--config", "--override", "--ready-file")
+OPTIONS: Final = (
+    "--data-dir",
+    "--listen",
+    "--advertise",
+    "--console",
+    "--config",
+    "--override",
+    "--ready-file",
+    "--log-level",
+    "--log-format",
+)
 
 
 class UsageError(Exception):
@@ -29,6 +39,9 @@ class ServeOptions:
     config: str | None = None
     override: list[str] = field(default_factory=list)
     ready_file: str | None = None
+    advertise: str | None = None
+    log_level: str | None = None
+    log_format: str | None = None
 
 
 def parse_serve(arguments: Sequence[str]) -> ServeOptions:
@@ -64,6 +77,9 @@ def serve(arguments: Sequence[str]) -> int:
             overrides=options.override,
             data_dir=options.data_dir,
             listen=options.listen,
+            advertise=options.advertise,
+            log_level=options.log_level,
+            log_format=options.log_format,
         )
     except UsageError as error:
         sys.stderr.write(f"kavka: {error} (see `kavka serve --help`)\n")

@@ -1,15 +1,26 @@
-"""`kavka topics`: list, describe, create, delete, alter, reassign, elect."""
+"""`kavka topics`: list, describe, create, delete, delete records, alter, reassign, elect."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from kavka.cli import placement
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, Timeout, group, key_values, run
 from kavka.cli.output import Output, note, print_json, print_rows, write_line
-from kavka.cli.placement import elect, reassign
-from kavka.client import Admin, ConfigResource, ConfigSource, KafkaError, NewTopic, TopicDescription
+from kavka.cli.places import PLACE, offsets_of, parse_place, partitions_of
+from kavka.client import (
+    EARLIEST,
+    LATEST,
+    Admin,
+    ConfigResource,
+    ConfigSource,
+    KafkaError,
+    NewTopic,
+    TopicDescription,
+    TopicPartition,
+)
 from kavka.model.errors import TopicAlreadyExists, UnknownTopicOrPartition
 
 app = group("Create, look at, change and delete topics.")
@@ -41,33 +52,66 @@ def list_topics(
 
 @app.command("describe")
 def describe_topics(
-    names: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics to describe.")],
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[TOPIC...]", help="The topics to describe; without any, all.")
+    ] = None,
+    offsets: Annotated[bool, typer.Option("--offsets", help="Also first and last offsets, and sizes on disk.")] = False,
+    under_replicated: Annotated[
+        bool, typer.Option("--under-replicated", help="Only partitions that lack a replica in sync.")
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: OutputOption = Output.TABLE,
     timeout: Timeout = 30.0,
 ) -> None:
     """Show the partitions, replicas and changed configs of topics.
 
-    Example: `kavka topics describe orders payments`
+    Examples:
+
+    - `kavka topics describe orders payments --offsets`
+    - `kavka topics describe --under-replicated`
     """
 
-    async def work() -> None:
+    async def work() -> list[dict[str, Any]]:
         async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
-            topics = await admin.describe_topics(names)
-            resources = [ConfigResource.topic(name) for name in topics]
-            configs = await admin.describe_configs(*resources)
-        changed = {
-            resource.name: {entry.name: entry.value for entry in entries.values() if entry.source is ConfigSource.TOPIC}
-            for resource, entries in configs.items()
-        }
-        described = [_description(topics[name], changed[name]) for name in dict.fromkeys(names)]
-        if output is Output.JSON:
-            print_json(described)
-            return
-        for topic in described:
-            _show(topic)
+            chosen = names or [topic.name for topic in await admin.list_topics(internal=True)]
+            topics = await admin.describe_topics(chosen)
+            configs = await admin.describe_configs(*map(ConfigResource.topic, topics)) if topics else {}
+            changed = {
+                resource.name: {each.name: each.value for each in entries.values() if each.source is ConfigSource.TOPIC}
+                for resource, entries in configs.items()
+            }
+            described = [_description(topics[name], changed[name]) for name in dict.fromkeys(chosen)]
+            if under_replicated:
+                for topic in described:
+                    topic["partitions"] = [row for row in topic["partitions"] if len(row["isr"]) < len(row["replicas"])]
+                described = [topic for topic in described if topic["partitions"]]
+            if offsets:
+                await _add_offsets(admin, described)
+            return described
 
-    run(work())
+    described = run(work())
+    if output is Output.JSON:
+        print_json(described)
+        return
+    for topic in described:
+        _show(topic, offsets=offsets)
+
+
+async def _add_offsets(admin: Admin, described: list[dict[str, Any]]) -> None:
+    """Say of each partition where its log begins and ends, and how large its largest replica is."""
+    rows = {TopicPartition(topic["topic"], row["partition"]): row for topic in described for row in topic["partitions"]}
+    led = [tp for tp, row in rows.items() if row["leader"] >= 0]
+    starts = await admin.list_offsets(dict.fromkeys(led, EARLIEST)) if led else {}
+    ends = await admin.list_offsets(dict.fromkeys(led, LATEST)) if led else {}
+    sizes: dict[TopicPartition, int] = {}
+    for dirs in (await admin.describe_log_dirs(rows)).values() if rows else ():
+        for each in dirs:
+            for tp, replica in each.replicas.items():
+                sizes[tp] = max(sizes.get(tp, 0), replica.size_bytes)
+    for tp, row in rows.items():
+        row["start"] = starts[tp].offset if tp in starts else None
+        row["end"] = ends[tp].offset if tp in ends else None
+        row["size_bytes"] = sizes.get(tp)
 
 
 @app.command("create")
@@ -162,6 +206,43 @@ def delete_topics(
     run(work())
 
 
+@app.command("delete-records")
+def delete_records(
+    names: Annotated[
+        list[str], typer.Argument(metavar="TOPIC[:P,P]...", help="The topics, or partitions of them, to cut off.")
+    ],
+    before: Annotated[str, typer.Option("--before", metavar="PLACE", help=PLACE)],
+    execute: Annotated[bool, typer.Option("--execute", help="Do it; otherwise only show what would be.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: OutputOption = Output.TABLE,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Delete the records of topics that come before a place.
+
+    Examples:
+
+    - `kavka topics delete-records orders --before -7d`
+    - `kavka topics delete-records orders:0,1 --before end --execute`
+    """
+    place = parse_place(before, "--before")
+
+    async def work() -> list[dict[str, object]]:
+        async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
+            chosen = await partitions_of(admin, names, "TOPIC")
+            starts = await admin.list_offsets(dict.fromkeys(chosen, EARLIEST))
+            wanted = await offsets_of(admin, chosen, place)
+            if execute:
+                wanted = await admin.delete_records(wanted)
+        return [
+            {"topic": tp.topic, "partition": tp.partition, "start": starts[tp].offset, "after": at}
+            for tp, at in sorted(wanted.items())
+        ]
+
+    print_rows(output, ["topic", "partition", "start", "after"], run(work()))
+    if not execute:
+        note("nothing was deleted: add --execute to do it")
+
+
 @app.command("alter")
 def alter_topic(
     name: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to change.")],
@@ -196,6 +277,7 @@ def reassign_topics(
         int | None,
         typer.Option("--replication-factor", "-r", min=1, show_default="as now", help="How many copies."),
     ] = None,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it; otherwise only show what would be.")] = False,
     cancel: Annotated[bool, typer.Option("--cancel", help="Give up moves that are under way.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return when the moves are done.")] = True,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -204,21 +286,37 @@ def reassign_topics(
 ) -> None:
     """Move the partitions of topics to other nodes, spread evenly; no record is lost on the way.
 
+    All partitions move or, if one of them cannot, none. While they move, `--cancel` puts them back where they were.
+
     Examples:
 
-    - `kavka topics reassign orders payments --to 2,3,4`
-    - `kavka topics reassign orders --to 1,2,3 --replication-factor 3`
+    - `kavka topics reassign orders payments --to 2,3,4` shows what would move
+    - `kavka topics reassign orders --to 1,2,3 --replication-factor 3 --execute`
     - `kavka topics reassign orders --cancel`
     """
     if (nodes is None) != cancel:
         raise typer.BadParameter("give either the nodes or --cancel", param_hint="--to")
     targets = _node_ids(nodes) if nodes is not None else []
-    work = reassign(bootstrap, int(timeout * 1000), names, targets, replication_factor, wait=wait)
-    rows = run(work)
+
+    async def work() -> list[dict[str, object]]:
+        async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
+            if cancel:
+                return await placement.cancel(admin, names)
+            moves = await placement.planned(admin, names, targets, replication_factor)
+            if execute and moves:
+                await placement.move(admin, moves, wait=wait)
+        return [
+            {"topic": tp.topic, "partition": tp.partition, "from": list(before), "to": list(after)}
+            for tp, (before, after) in moves.items()
+        ]
+
+    rows = run(work())
     if output is Output.JSON or rows:
         print_rows(output, ["topic", "partition", "from", "to"], rows)
     if not rows:
         note("nothing has to move")
+    elif not cancel and not execute:
+        note("nothing was moved: add --execute to do it")
 
 
 @app.command("elect")
@@ -237,7 +335,7 @@ def elect_leaders(
 
     Example: `kavka topics elect orders`
     """
-    rows = run(elect(bootstrap, int(timeout * 1000), names or [], unclean=unclean))
+    rows = run(placement.elect(bootstrap, int(timeout * 1000), names or [], unclean=unclean))
     print_rows(output, ["topic", "partition", "outcome"], rows)
     if not rows and output is Output.TABLE:
         note("no election was needed")
@@ -252,7 +350,7 @@ def _node_ids(text: str) -> list[int]:
     return list(dict.fromkeys(map(int, parts)))
 
 
-def _description(topic: TopicDescription, configs: dict[str, str | None]) -> dict[str, object]:
+def _description(topic: TopicDescription, configs: dict[str, str | None]) -> dict[str, Any]:
     return {
         "topic": topic.name,
         "id": str(topic.id),
@@ -272,12 +370,11 @@ def _description(topic: TopicDescription, configs: dict[str, str | None]) -> dic
     }
 
 
-def _show(topic: dict[str, object]) -> None:
-    configs, partitions = topic["configs"], topic["partitions"]
-    assert isinstance(configs, dict)
-    assert isinstance(partitions, list)
-    changed = " ".join(f"{key}={value}" for key, value in sorted(configs.items()))
+def _show(topic: dict[str, Any], *, offsets: bool) -> None:
+    changed = " ".join(f"{key}={value}" for key, value in sorted(topic["configs"].items()))
     write_line(
-        f"{topic['topic']}  id {topic['id']}  partitions {len(partitions)}" + (f"  {changed}" if changed else "")
+        f"{topic['topic']}  id {topic['id']}  partitions {len(topic['partitions'])}"
+        + (f"  {changed}" if changed else "")
     )
-    print_rows(Output.TABLE, ["partition", "leader", "leader_epoch", "replicas", "isr", "offline"], partitions)
+    columns = ["partition", "leader", "leader_epoch", "replicas", "isr", "offline"]
+    print_rows(Output.TABLE, columns + (["start", "end", "size_bytes"] if offsets else []), topic["partitions"])

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from kavka.client.batching import Delivered, Delivery
     from kavka.client.connection import Connection
     from kavka.client.connector import Connector
-    from kavka.client.consumer import At, Consumer, Place
+    from kavka.client.consumer import At, Consumer, Last, Place
     from kavka.client.dial import Dial, TcpDial, Transport
     from kavka.client.fetched import ConsumerRecord
     from kavka.client.group_consumer import GroupConsumer
@@ -91,6 +91,7 @@ __all__ = [
     "GroupListing",
     "GroupMember",
     "KafkaError",
+    "Last",
     "LogDir",
     "NewTopic",
     "Node",
@@ -129,7 +130,7 @@ _HOMES = {
     "kavka.client.batching": "Delivered Delivery",
     "kavka.client.connection": "Connection",
     "kavka.client.connector": "Connector",
-    "kavka.client.consumer": "At Consumer Place",
+    "kavka.client.consumer": "At Consumer Last Place",
     "kavka.client.dial": "Dial TcpDial Transport",
     "kavka.client.fetched": "ConsumerRecord",
     "kavka.client.group_consumer": "GroupConsumer",

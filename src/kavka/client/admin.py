@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
@@ -28,10 +29,14 @@ class Admin(TopicsAdmin, GroupsAdmin, ConfigsAdmin, ClusterAdmin, PlacementAdmin
     """
 
     def __init__(
-        self, bootstrap: str | Pool, *, timeout_ms: int = DEFAULT_TIMEOUT_MS, client_id: str = "kavka-admin"
+        self,
+        bootstrap: str | Iterable[str] | Pool,
+        *,
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+        client_id: str = "kavka-admin",
     ) -> None:
-        own = isinstance(bootstrap, str)
-        pool = Pool(bootstrap, client_id=client_id, timeout_ms=timeout_ms) if isinstance(bootstrap, str) else bootstrap
+        own = not isinstance(bootstrap, Pool)
+        pool = bootstrap if isinstance(bootstrap, Pool) else Pool(bootstrap, client_id=client_id, timeout_ms=timeout_ms)
         super().__init__(pool)
         self._own_pool = own
 
@@ -44,3 +49,11 @@ class Admin(TopicsAdmin, GroupsAdmin, ConfigsAdmin, ClusterAdmin, PlacementAdmin
     ) -> None:
         if self._own_pool:
             await self._pool.close()
+
+    async def start(self) -> Self:
+        """Open it, for whoever has no `async with` block."""
+        return await self.__aenter__()
+
+    async def stop(self) -> None:
+        """Hang up."""
+        await self.__aexit__(None, None, None)

@@ -93,6 +93,11 @@ class GroupsAdmin:
         except (GroupIdNotFound, UnsupportedVersion):
             return await self._describe_classic_group(link)
 
+    async def describe_groups(self, ids: Iterable[str]) -> dict[str, GroupDescription]:
+        """Groups with their members, asked for together; raises the first GroupIdNotFound."""
+        wanted = list(dict.fromkeys(ids))
+        return dict(zip(wanted, await asyncio.gather(*map(self.describe_group, wanted)), strict=True))
+
     async def _describe_consumer_group(self, link: GroupLink) -> GroupDescription:
         request = consumer_schema.ConsumerGroupDescribeRequest(
             group_ids=[link.group_id], include_authorized_operations=False
@@ -186,6 +191,13 @@ class GroupsAdmin:
         )
         if answer.results[0].error_code:
             raise error_for(answer.results[0].error_code)
+
+    async def delete_groups(self, ids: Iterable[str]) -> None:
+        """Delete groups that have no members; raises the first error after all were tried."""
+        outcomes = await asyncio.gather(*map(self.delete_group, dict.fromkeys(ids)), return_exceptions=True)
+        for error in outcomes:
+            if error is not None:
+                raise error
 
 
 def _assigned(protocol_type: str, assignment: bytes) -> frozenset[TopicPartition]:

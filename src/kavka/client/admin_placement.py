@@ -11,6 +11,7 @@ from kavka.client.pool import Pool
 from kavka.client.view import error_for, raise_for
 from kavka.model.errors import ElectionNotNeeded, KafkaError
 from kavka.model.types import TopicPartition, Uuid
+from kavka.protocol.schemas.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
 from kavka.protocol.schemas.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -98,6 +99,20 @@ class PlacementAdmin:
     async def unregister_broker(self, broker: int) -> None:
         """Forget a broker that is gone for good."""
         answer = await self._pool.request(UnregisterBrokerRequest(broker_id=broker), UnregisterBrokerResponse)
+        raise_for(answer.error_code, answer.error_message)
+
+    async def add_voter(
+        self, voter: int, directory_id: Uuid, endpoints: Mapping[str, tuple[str, int]], cluster_id: str | None = None
+    ) -> None:
+        """Give a controller a vote in the metadata quorum; host and port of its listeners are known by their names."""
+        request = AddRaftVoterRequest(
+            cluster_id=cluster_id,
+            timeout_ms=self._pool.timeout_ms,
+            voter_id=voter,
+            voter_directory_id=directory_id,
+            listeners=[Listener(name=name, host=host, port=port) for name, (host, port) in endpoints.items()],
+        )
+        answer = await self._pool.request(request, AddRaftVoterResponse)
         raise_for(answer.error_code, answer.error_message)
 
     async def remove_voter(self, voter: int, directory_id: Uuid, cluster_id: str | None = None) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
@@ -18,7 +19,7 @@ from kavka.client import consumer as _consumer
 from kavka.client import group_consumer as _group_consumer
 from kavka.client import producer as _producer
 from kavka.client.batching import Delivered
-from kavka.client.consumer import Place
+from kavka.client.consumer import Edge, Isolation, Place
 from kavka.client.fetched import ConsumerRecord
 from kavka.client.pool import DEFAULT_TIMEOUT_MS, Pool
 from kavka.client.producer import Acks, Codec
@@ -31,6 +32,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _OUTBOX_RECORDS: Final = 10_000
+_LOOK_IN_SECONDS: Final = 1.0
 
 
 class Client:
@@ -47,7 +49,9 @@ class Client:
     ```
     """
 
-    def __init__(self, bootstrap: str, *, timeout_ms: int = DEFAULT_TIMEOUT_MS, client_id: str = "kavka") -> None:
+    def __init__(
+        self, bootstrap: str | Iterable[str], *, timeout_ms: int = DEFAULT_TIMEOUT_MS, client_id: str = "kavka"
+    ) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="kavka-client", daemon=True)
         self._thread.start()
@@ -119,8 +123,8 @@ class Client:
         self,
         *sources: str | TopicPartition,
         start: Place = "start",
-        isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
-        out_of_range: Literal["error", "start", "end"] = "error",
+        isolation: Isolation = "read_uncommitted",
+        out_of_range: Edge | Literal["error"] = "error",
     ) -> Consumer:
         """A blocking consumer that reads these topics or partitions from a place on."""
         made = _consumer.Consumer(self.pool, isolation=isolation, out_of_range=out_of_range)
@@ -139,9 +143,9 @@ class Client:
         *topics: str,
         pattern: str | None = None,
         protocol: Literal["consumer", "classic"] = "consumer",
-        start: Literal["start", "end", "error"] = "end",
+        start: Place | Literal["error"] = "end",
         auto_commit_ms: int | None = 5_000,
-        isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
+        isolation: Isolation = "read_uncommitted",
     ) -> GroupConsumer:
         """A blocking member of a group; for options not listed here use the asyncio one."""
         made = _group_consumer.GroupConsumer(
@@ -162,7 +166,7 @@ class Client:
         self._loop.close()
 
 
-async def _open(bootstrap: str, timeout_ms: int, client_id: str) -> Pool:
+async def _open(bootstrap: str | Iterable[str], timeout_ms: int, client_id: str) -> Pool:
     pool = Pool(bootstrap, timeout_ms=timeout_ms, client_id=client_id)
     await pool.any()
     return pool
@@ -201,10 +205,12 @@ class Admin:
     list_offsets = _Blocking(_admin.Admin.list_offsets)
     list_groups = _Blocking(_admin.Admin.list_groups)
     describe_group = _Blocking(_admin.Admin.describe_group)
+    describe_groups = _Blocking(_admin.Admin.describe_groups)
     group_offsets = _Blocking(_admin.Admin.group_offsets)
     alter_group_offsets = _Blocking(_admin.Admin.alter_group_offsets)
     delete_group_offsets = _Blocking(_admin.Admin.delete_group_offsets)
     delete_group = _Blocking(_admin.Admin.delete_group)
+    delete_groups = _Blocking(_admin.Admin.delete_groups)
     describe_configs = _Blocking(_admin.Admin.describe_configs)
     alter_configs = _Blocking(_admin.Admin.alter_configs)
     replace_configs = _Blocking(_admin.Admin.replace_configs)
@@ -219,6 +225,7 @@ class Admin:
     reassign = _Blocking(_admin.Admin.reassign)
     reassignments = _Blocking(_admin.Admin.reassignments)
     unregister_broker = _Blocking(_admin.Admin.unregister_broker)
+    add_voter = _Blocking(_admin.Admin.add_voter)
     remove_voter = _Blocking(_admin.Admin.remove_voter)
     list_transactions = _Blocking(_admin.Admin.list_transactions)
     describe_transaction = _Blocking(_admin.Admin.describe_transaction)
@@ -228,12 +235,17 @@ class Admin:
     find_hanging = _Blocking(_admin.Admin.find_hanging)
 
 
+class _LeftByExceptionError(Exception):
+    """The user's block ended with an exception, which is the user's."""
+
+
 class _Held:
     """An async context manager that a task of the loop keeps open, since it must be left by the task that entered."""
 
     def __init__(self, client: Client, manager: AbstractAsyncContextManager[object]) -> None:
         self._client = client
         self._closing = asyncio.Event()
+        self._failed = False
         opened: Future[None] = Future()
         self._task = asyncio.run_coroutine_threadsafe(self._hold(manager, opened), client._loop)
         try:
@@ -247,21 +259,26 @@ class _Held:
             async with manager:
                 opened.set_result(None)
                 await self._closing.wait()
+                if self._failed:
+                    raise _LeftByExceptionError
+        except _LeftByExceptionError:
+            pass
         except BaseException as error:
             if not opened.done():
                 opened.set_exception(error)
                 return
             raise
 
-    def close(self) -> None:
-        """Leave the block and wait until that is done."""
+    def close(self, *, failed: bool = False) -> None:
+        """Leave the block, as after an exception in it if that is so, and wait until that is done."""
+        self._failed = failed
         if not self._task.done():
             self._client._loop.call_soon_threadsafe(self._closing.set)
         with contextlib.suppress(CancelledError):
             self._task.result()
 
     def abandon(self) -> None:
-        """Leave the block as after an exception in it."""
+        """Leave the block as after an exception in it, and do not wait."""
         self._task.cancel()
 
 
@@ -465,7 +482,7 @@ class Consumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        self._held.close(failed=kind is not None)
 
     def close(self) -> None:
         """Stop reading."""
@@ -486,6 +503,10 @@ class Consumer:
     def end_offsets(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
         """The offset after the last record of these partitions, or of all that are assigned."""
         return self._client.run(self._inner.end_offsets(*partitions))
+
+    def offsets(self, place: Place, *partitions: TopicPartition) -> dict[TopicPartition, int]:
+        """The offset of a place in these partitions, or in all that are assigned."""
+        return self._client.run(self._inner.offsets(place, *partitions))
 
     def read(
         self, timeout_ms: int | None = None, *, ends: Mapping[TopicPartition, int] | None = None
@@ -511,6 +532,23 @@ class GroupConsumer(Consumer):
 
     def __init__(self, client: Client, inner: _group_consumer.GroupConsumer) -> None:
         super().__init__(client, inner)
+        self._look_in_by = 0.0
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        while True:
+            # what has arrived needs no visit to the loop, but the group must hear of us from time to time
+            record = self._inner.at_hand() if time.monotonic() < self._look_in_by else None
+            if record is not None:
+                yield record
+            else:
+                self._client.run(self._inner.arrive())
+                self._look_in_by = time.monotonic() + _LOOK_IN_SECONDS
+
+    def until_end(self) -> Iterator[ConsumerRecord]:
+        """Every record up to what is now the end of the partitions that this member has and keeps."""
+        inner = self._inner.until_end()
+        while (record := self._client.run(_next(inner))) is not None:
+            yield record
 
     @property
     def assignment(self) -> list[TopicPartition]:
@@ -524,3 +562,7 @@ class GroupConsumer(Consumer):
     def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
         """How far the group has read these partitions, or all that are assigned."""
         return self._client.run(self._inner.committed(*partitions))
+
+
+async def _next(records: AsyncIterator[ConsumerRecord]) -> ConsumerRecord | None:
+    return await anext(records, None)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 from kavka.client.fetched import ConsumerRecord, FetchedPartition
 from kavka.client.fetcher import Assigned, Fetcher, FetchOptions
@@ -24,8 +24,34 @@ class At:
     timestamp_ms: int
 
 
-Place = Literal["start", "end"] | int | At
-"""Where to read: from the start or the end of the log, an offset, or a time."""
+@dataclass(frozen=True, slots=True)
+class Last:
+    """A place in a log: so many offsets before its end, or its start if there are not as many."""
+
+    count: int
+
+
+Edge = Literal["start", "end", "earliest", "latest"]
+"""An end of a log; "earliest" and "latest" are Kafka's words for the start and the end."""
+Place = Edge | int | At | Last
+"""Where to read: from the start or the end of the log, an offset, a time, or some before the end."""
+Isolation = Literal["read_uncommitted", "read_committed"]
+
+_EDGES: Final[Mapping[object, Literal["start", "end"]]] = {
+    "start": "start",
+    "earliest": "start",
+    "end": "end",
+    "latest": "end",
+}
+
+
+def edge_or_error(option: str, word: object) -> Literal["start", "end", "error"]:
+    """What an option means that is an end of the log, or "error"; raises ValueError for anything else."""
+    if word == "error":
+        return "error"
+    if word not in _EDGES:
+        raise ValueError(f"{option} is 'start' (or 'earliest'), 'end' (or 'latest') or 'error', not {word!r}")
+    return _EDGES[word]
 
 
 class Consumer:
@@ -45,10 +71,10 @@ class Consumer:
 
     def __init__(
         self,
-        bootstrap: str | Pool,
+        bootstrap: str | Iterable[str] | Pool,
         *,
-        isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
-        out_of_range: Literal["error", "start", "end"] = "error",
+        isolation: Isolation = "read_uncommitted",
+        out_of_range: Edge | Literal["error"] = "error",
         max_wait_ms: int = 500,
         min_bytes: int = 1,
         max_bytes: int = 52_428_800,
@@ -59,11 +85,9 @@ class Consumer:
     ) -> None:
         if isolation not in ("read_uncommitted", "read_committed"):
             raise ValueError(f"isolation is 'read_uncommitted' or 'read_committed', not {isolation!r}")
-        if out_of_range not in ("error", "start", "end"):
-            raise ValueError(f"out_of_range is 'error', 'start' or 'end', not {out_of_range!r}")
         self._options = FetchOptions(
             read_committed=isolation == "read_committed",
-            out_of_range=out_of_range,
+            out_of_range=edge_or_error("out_of_range", out_of_range),
             max_wait_ms=max_wait_ms,
             min_bytes=min_bytes,
             max_bytes=max_bytes,
@@ -98,6 +122,14 @@ class Consumer:
         finally:
             if pool is not self._bootstrap:
                 await pool.close()
+
+    async def start(self) -> Self:
+        """Open it, for whoever has no `async with` block; the same task calls `stop` at the end."""
+        return await self.__aenter__()
+
+    async def stop(self) -> None:
+        """Close it, as the end of an `async with` block does."""
+        await self.__aexit__(None, None, None)
 
     @property
     def assignment(self) -> list[TopicPartition]:
@@ -153,6 +185,10 @@ class Consumer:
     async def end_offsets(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
         """The offset after the last record of these partitions, or of all that are assigned."""
         return await self._find(partitions or self.assignment, "end")
+
+    async def offsets(self, place: Place, *partitions: TopicPartition) -> dict[TopicPartition, int]:
+        """The offset of a place in these partitions, or in all that are assigned."""
+        return await self._find(partitions or self.assignment, place)
 
     async def read(
         self, timeout_ms: int | None = None, *, ends: Mapping[TopicPartition, int] | None = None
@@ -213,25 +249,32 @@ class Consumer:
         state.position = after
         self._records.extend(records)
 
-    async def _find(self, partitions: Iterable[TopicPartition], place: Place) -> dict[TopicPartition, int]:
+    async def _find(self, partitions: Collection[TopicPartition], place: Place) -> dict[TopicPartition, int]:
         pool, _ = self._opened()
         if isinstance(place, int):
             if place < 0:
                 raise ValueError(f"an offset is not negative: {place}")
             return dict.fromkeys(partitions, place)
+        if isinstance(place, Last):
+            starts = await self._find(partitions, "start")
+            ends = await self._find(partitions, "end")
+            return {tp: max(at, ends[tp] - place.count) for tp, at in starts.items()}
         if isinstance(place, At):
             time = place.timestamp_ms
-        elif place in ("start", "end"):
-            time = EARLIEST if place == "start" else LATEST
+        elif place in _EDGES:
+            time = EARLIEST if _EDGES[place] == "start" else LATEST
         else:
-            raise ValueError(f"a place is 'start', 'end', an offset or At(timestamp_ms), not {place!r}")
+            raise ValueError(
+                "a place is 'start' (or 'earliest'), 'end' (or 'latest'), an offset, At(timestamp_ms) or Last(count), "
+                f"not {place!r}"
+            )
         committed = self._options.read_committed
         found = await list_offsets(pool, dict.fromkeys(partitions, time), read_committed=committed)
         positions = {tp: each.offset for tp, each in found.items()}
         late = [tp for tp, offset in positions.items() if offset < 0]
         if late:
-            ends = await list_offsets(pool, dict.fromkeys(late, LATEST), read_committed=committed)
-            positions.update({tp: each.offset for tp, each in ends.items()})
+            last = await list_offsets(pool, dict.fromkeys(late, LATEST), read_committed=committed)
+            positions.update({tp: each.offset for tp, each in last.items()})
         return positions
 
     def _opened(self) -> tuple[Pool, Fetcher]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from collections.abc import Iterable
 from typing import Protocol
 
 from kavka.model.errors import NetworkException
@@ -59,9 +60,13 @@ def parse_address(text: str, default_port: int = 9092) -> tuple[str, int]:
     return host, int(port) if port else default_port
 
 
-def parse_bootstrap(bootstrap: str) -> list[tuple[str, int]]:
-    """Read a comma-separated list of addresses."""
-    addresses = [parse_address(part) for part in bootstrap.split(",") if part.strip()]
+def parse_bootstrap(bootstrap: str | Iterable[str]) -> list[tuple[str, int]]:
+    """Read addresses: a list of them, or a text with commas between."""
+    parts = [bootstrap] if isinstance(bootstrap, str) else list(bootstrap)
+    strange = next((part for part in parts if not isinstance(part, str)), None)
+    if strange is not None:
+        raise TypeError(f"an address is a text such as 'host:9092', not {strange!r}")
+    addresses = [parse_address(each) for part in parts for each in part.split(",") if each.strip()]
     if not addresses:
         raise ValueError("no bootstrap address given")
     return addresses

@@ -8,11 +8,11 @@ import inspect
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from kavka.client.background import Background
 from kavka.client.classic_membership import ClassicMembership
-from kavka.client.consumer import Consumer, Place
+from kavka.client.consumer import At, Consumer, Edge, Isolation, Last, Place, edge_or_error
 from kavka.client.fetched import ConsumerRecord
 from kavka.client.group_link import GroupLink
 from kavka.client.group_offsets import commit_offsets, fetch_offsets
@@ -20,6 +20,9 @@ from kavka.client.membership import ConsumerMembership, Member, Partitions, Subs
 from kavka.client.pool import Pool
 from kavka.model.errors import KafkaError, OffsetOutOfRange
 from kavka.model.types import TopicPartition, Uuid
+
+GOODBYE_SECONDS: Final = 5.0
+"""How long committing and leaving may take where the block is left by an exception or a cancellation."""
 
 Callback = Callable[[Partitions], Awaitable[None] | None]
 """Is told of partitions; may be async."""
@@ -36,22 +39,26 @@ class GroupConsumer(Consumer):
 
     Partitions come and go as members do. That happens only when records are asked for: whoever asks has dealt with
     those it was given. Every `auto_commit_ms` (None: never), before partitions are given back and at the end, the
-    offsets behind the records that were dealt with are committed; `commit()` does so at once.
+    offsets behind the records that were dealt with are committed; `commit()` does so at once. However the block ends,
+    the member leaves the group. If by an exception or by cancelling the task (Ctrl-C does), the records that were given
+    out last do not count as dealt with.
 
     The group protocol is KIP-848's, or the classic one. A partition without a committed offset is read from `start`.
     """
 
     def __init__(
         self,
-        bootstrap: str | Pool,
+        bootstrap: str | Iterable[str] | Pool,
         *,
         group: str,
         topics: Iterable[str] = (),
         pattern: str | None = None,
         protocol: Literal["consumer", "classic"] = "consumer",
         assignor: str | Iterable[str] | None = None,
-        start: Literal["start", "end", "error"] = "end",
+        start: Place | Literal["error"] = "end",
         auto_commit_ms: int | None = 5_000,
+        isolation: Isolation = "read_uncommitted",
+        out_of_range: Edge | Literal["error"] = "error",
         instance_id: str | None = None,
         rack: str | None = None,
         session_timeout_ms: int = 45_000,
@@ -60,10 +67,28 @@ class GroupConsumer(Consumer):
         on_assigned: Callback | None = None,
         on_revoked: Callback | None = None,
         on_lost: Callback | None = None,
+        max_wait_ms: int = 500,
+        min_bytes: int = 1,
+        max_bytes: int = 52_428_800,
+        partition_bytes: int = 1_048_576,
+        prefetch_bytes: int | None = None,
+        check_crc: bool = True,
         client_id: str = "kavka-consumer",
-        **options: Any,
     ) -> None:
-        super().__init__(bootstrap, client_id=client_id, **options)
+        super().__init__(
+            bootstrap,
+            isolation=isolation,
+            out_of_range=out_of_range,
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
+            partition_bytes=partition_bytes,
+            prefetch_bytes=prefetch_bytes,
+            check_crc=check_crc,
+            client_id=client_id,
+        )
+        if isinstance(topics, str):
+            raise TypeError(f"topics are a list of names: topics=[{topics!r}]")
         topics = tuple(dict.fromkeys(topics))
         if not group:
             raise ValueError("a group has a name")
@@ -85,7 +110,7 @@ class GroupConsumer(Consumer):
             heartbeat_interval_ms=heartbeat_interval_ms,
             rebalance_timeout_ms=rebalance_timeout_ms,
         )
-        self._start: Literal["start", "end", "error"] = start
+        self._start = start if isinstance(start, int | At | Last) else edge_or_error("start", start)
         self._auto_commit_ms = auto_commit_ms
         self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost
         self._background = Background()
@@ -121,19 +146,26 @@ class GroupConsumer(Consumer):
     ) -> None:
         member, _ = self._joined()
         try:
-            await self._background.__aexit__(kind, error, trace)
-            # What cannot be said any more is found out by the group itself, later.
-            with contextlib.suppress(KafkaError):
-                if self._auto_commit_ms is not None and not member.lost:
-                    await self._commit(self._given if kind is None else self._dealt)
-            with contextlib.suppress(KafkaError):
-                await member.leave()
+            await self._background.__aexit__(kind, error, trace)  # raises again what cancelled the block
         finally:
-            if self._change is not None and self._change.done():
-                self._change.exception()  # nobody asks for it any more
-            self._member = self._change = None
-            self._link.hang_up()
-            await super().__aexit__(kind, error, trace)
+            try:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(None if kind is None else GOODBYE_SECONDS):
+                        await self._say_goodbye(member, self._given if kind is None else self._dealt)
+            finally:
+                if self._change is not None and self._change.done():
+                    self._change.exception()  # nobody asks for it any more
+                self._member = self._change = None
+                self._link.hang_up()
+                await super().__aexit__(kind, error, trace)
+
+    async def _say_goodbye(self, member: Member, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit and leave; what cannot be said any more is found out by the group itself, later."""
+        with contextlib.suppress(KafkaError):
+            if self._auto_commit_ms is not None and not member.lost:
+                await self._commit(offsets)
+        with contextlib.suppress(KafkaError):
+            await member.leave()
 
     @property
     def group(self) -> str:
@@ -211,19 +243,48 @@ class GroupConsumer(Consumer):
         if at_most is not None and len(records) > at_most:
             self._records.extendleft(reversed(records[at_most:]))
             del records[at_most:]
-        for record in records:
-            self._given[TopicPartition(*record[:2])] = record.offset + 1
+        if records:  # all of one partition
+            tp = TopicPartition(*records[0][:2])
+            self._given[tp] = self.position(tp)
         return records
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         while True:
             self._dealt_with()
             while self._records:
-                record = self._records.popleft()
-                self._given[TopicPartition(*record[:2])] = record.offset + 1
-                yield record
+                yield self._hand_out()
                 self._dealt_with()
             await self._advance()
+
+    async def until_end(self) -> AsyncIterator[ConsumerRecord]:
+        """Every record up to what is now the end of the partitions that this member has and keeps."""
+        ends = await self.end_offsets()
+        while True:
+            self._dealt_with()
+            while self._records:
+                yield self._hand_out()
+                self._dealt_with()
+            ends = {tp: end for tp, end in ends.items() if tp in self.assignment and self.position(tp) < end}
+            if not ends:
+                return
+            await self._advance()
+
+    def at_hand(self) -> ConsumerRecord | None:
+        """The next record if it has arrived already; any thread may ask, as long as nobody else reads meanwhile."""
+        self._dealt |= self._given
+        return self._hand_out() if self._records else None
+
+    async def arrive(self) -> None:
+        """Wait until a record is at hand."""
+        self._dealt_with()
+        while not self._records:
+            await self._advance()
+
+    def _hand_out(self) -> ConsumerRecord:
+        record = self._records.popleft()
+        tp = TopicPartition(*record[:2])
+        self._given[tp] = record.offset + 1 if self._records else self.position(tp)
+        return record
 
     def _dealt_with(self) -> None:
         self._joined()[0].asked()
@@ -240,12 +301,19 @@ class GroupConsumer(Consumer):
                 self._change = self._begin(self._take(member, member.take()))
             else:
                 await super()._advance()
+                self._pass_over()
                 return
         try:
             await asyncio.shield(self._change)
         finally:
             if self._change.done():
                 self._change = None
+
+    def _pass_over(self) -> None:
+        """A batch without records for the user, such as the end of a transaction, is dealt with as it is read."""
+        if not self._records and self._current is not None:
+            state = self._current[0]
+            self._given[state.topic_partition] = self._dealt[state.topic_partition] = state.position
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -301,10 +369,14 @@ class GroupConsumer(Consumer):
         found = {tp: one.offset for tp, one in (await fetch_offsets(link, sorted(partitions))).items()}
         self._committed |= found
         fresh = [tp for tp in partitions if tp not in found]
-        if fresh and self._start == "error":
-            raise OffsetOutOfRange(f"group {self._group!r} has no committed offset for {fresh[0]}")
         if fresh:
-            found |= await self._find(fresh, "start" if self._start == "start" else "end")
+            if self._start == "error":
+                raise OffsetOutOfRange(f"group {self._group!r} has no committed offset for {fresh[0]}")
+            first = await self._find(fresh, self._start)
+            # committed even if no record comes, as Kafka's consumer does: who reads on begins where we did
+            self._given |= first
+            self._dealt |= first
+            found |= first
         return found
 
     def _joined(self) -> tuple[Member, GroupLink]:

@@ -42,7 +42,7 @@ class Pool:
 
     def __init__(
         self,
-        bootstrap: str,
+        bootstrap: str | Iterable[str],
         *,
         client_id: str = "kavka",
         dial: Dial | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self
 
@@ -63,7 +63,7 @@ class Producer:
 
     def __init__(
         self,
-        bootstrap: str | Pool,
+        bootstrap: str | Iterable[str] | Pool,
         *,
         acks: Acks = "all",
         idempotence: bool | None = None,
@@ -154,9 +154,19 @@ class Producer:
                     await self.abort()
         finally:
             self._sender = None
-            await sender.__aexit__(kind, error, trace)
-            if pool is not self._bootstrap:
-                await pool.close()
+            try:
+                await sender.__aexit__(kind, error, trace)  # raises again what cancelled the block
+            finally:
+                if pool is not self._bootstrap:
+                    await pool.close()
+
+    async def start(self) -> Self:
+        """Open it, for whoever has no `async with` block; the same task calls `stop` at the end."""
+        return await self.__aenter__()
+
+    async def stop(self) -> None:
+        """Send everything and close, as the end of an `async with` block does."""
+        await self.__aexit__(None, None, None)
 
     async def send(
         self,
@@ -169,6 +179,8 @@ class Producer:
         headers: Sequence[Header] = (),
     ) -> Delivery:
         """Buffer a record and return the promise of its delivery; waits only for metadata or room in the buffer."""
+        if value.__class__ is not bytes or (key is not None and key.__class__ is not bytes) or headers:
+            check_record(key, value, headers)
         pool, sender = self._opened()
         view = pool.view.topics.get(topic)
         if view is None or view.error is not None:
@@ -326,6 +338,23 @@ class Producer:
                 await sender.room_for(size, self._buffer_bytes)
         except TimeoutError:
             raise RequestTimedOut(f"the send buffer stayed full for {self._max_block_ms} ms") from None
+
+
+def check_record(key: object, value: object, headers: object) -> None:
+    """Raise a TypeError that says how to put it right where a record is made of something else than bytes."""
+    for name, part in (("key", key), ("value", value)):
+        if part is not None and not isinstance(part, bytes | bytearray | memoryview):
+            hint = f": {name}.encode()" if isinstance(part, str) else ""
+            raise TypeError(f"a record's {name} is bytes or None, not {type(part).__name__}{hint}")
+    if isinstance(headers, Mapping):
+        raise TypeError("headers are pairs of a name and bytes, since a name may come twice: list(headers.items())")
+    if not isinstance(headers, Sequence) or isinstance(headers, str | bytes):
+        raise TypeError(f"headers are a list of pairs of a name and bytes, not {type(headers).__name__}")
+    for header in headers:
+        if not isinstance(header, tuple | list) or len(header) != 2 or not isinstance(header[0], str):
+            raise TypeError(f"a header is a pair of a name and bytes, such as ('trace', b'1'), not {header!r}")
+        if header[1] is not None and not isinstance(header[1], bytes | bytearray | memoryview):
+            raise TypeError(f"the value of header {header[0]!r} is bytes or None, not {type(header[1]).__name__}")
 
 
 def _check_options(

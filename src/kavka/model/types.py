@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol, Self
+from typing import ClassVar, Final, NamedTuple, Protocol, Self
 
 
 class Uuid(bytes):
@@ -50,6 +50,10 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+EVERY_ADDRESS: Final = ("", "0.0.0.0", "::")
+"""Hosts to listen on that stand for every address of a machine; nobody can connect to one."""
 
 
 class Endpoint(NamedTuple):

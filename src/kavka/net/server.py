@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kavka.model.clock import Clock
+from kavka.model.types import EVERY_ADDRESS
 from kavka.net.buffers import ReceiveBuffers
 from kavka.net.connection import Connection, Receiver
 from kavka.net.hangups import HangUps
@@ -61,26 +62,38 @@ class BoundListener:
     """Makes the first receiver of a new connection, which may be one that lets the dispatcher have it later."""
 
 
-def bind(name: str, host: str, port: int, options: SocketOptions) -> BoundListener:
-    """Open a listening socket; port 0 picks a free one."""
+def bind(name: str, host: str, port: int, options: SocketOptions, *, both: bool = True) -> BoundListener:
+    """Open a listening socket; port 0 picks a free one.
+
+    A host that stands for every address means those of IPv6 too, unless another listener has `both` apart.
+    """
     try:
-        family, kind, proto, _, address = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
+        sock = _listening(host, port, options, both)
     except OSError as error:
         raise AddressInUseError(error.errno, f"cannot listen on {host}:{port} ({name}): {error.strerror}") from None
+    sock.setblocking(False)
+    return BoundListener(name, host, sock.getsockname()[1], sock)
+
+
+def _listening(host: str, port: int, options: SocketOptions, both: bool) -> socket.socket:
+    if both and host in EVERY_ADDRESS and socket.has_dualstack_ipv6():
+        host = "::"
+    family, kind, proto, _, address = socket.getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
     sock = socket.socket(family, kind, proto)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not both)
         if options.receive_buffer_bytes > 0:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
         sock.bind(address)
         sock.listen(options.backlog)
-    except OSError as error:
+    except OSError:
         sock.close()
-        raise AddressInUseError(error.errno, f"cannot listen on {host}:{port} ({name}): {error.strerror}") from None
-    sock.setblocking(False)
-    return BoundListener(name, host, sock.getsockname()[1], sock)
+        raise
+    return sock
 
 
 class Server:

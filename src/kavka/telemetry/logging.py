@@ -7,12 +7,11 @@ import re
 import sys
 import time
 from collections.abc import Iterable
-from typing import Final, Literal, TextIO
+from typing import Final, TextIO
 
 from kavka.model.settings import BROKER
 
 HIDDEN: Final = "[hidden]"
-LogFormat = Literal["text", "json"]
 
 
 class Redactor:
@@ -73,7 +72,7 @@ class JsonFormatter(logging.Formatter):
 
 def set_up_logging(
     level: str = "INFO",
-    log_format: LogFormat = "text",
+    log_format: str = "text",
     *,
     secrets: Iterable[str] = (),
     stream: TextIO | None = None,

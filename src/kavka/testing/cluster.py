@@ -169,7 +169,7 @@ class Cluster:
             raise NodeError("a node that is alone takes no others: Cluster(quorum=True) is one that does")
         joining = {"controller.quorum.auto.join.enable": "true"} if "controller" in roles else {}
         node = add_node(self.data_dir, {**self._config, **joining, **(config or {})}, roles=roles)
-        self._know(node.id, node.listen, ["--config", str(node.config)])
+        self._know(node.id, node.listen, node.arguments)
         self.start(node.id)
         return node.id
 
@@ -215,7 +215,7 @@ class Cluster:
             self._commands[_ALONE] = self._alone_command()
             return
         for node in lay_out(self._dir, self._count, self._config):
-            self._know(node.id, node.listen, ["--config", str(node.config)])
+            self._know(node.id, node.listen, node.arguments)
 
     def _know(self, node: int, listen: str, command: list[str]) -> None:
         assert self._scratch is not None

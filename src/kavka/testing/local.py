@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from kavka.model.types import EVERY_ADDRESS
+
 MAX_CONTROLLERS: Final = 3
 LISTENER, CONTROLLER = "PLAINTEXT", "CONTROLLER"
 _PORTS: Final = range(20_000, 32_000)
@@ -38,6 +40,11 @@ class LocalNode:
         """Its server.properties."""
         return self.home / "server.properties"
 
+    @property
+    def arguments(self) -> list[str]:
+        """What `kavka serve` is told: where the data is now, because the whole cluster may have been moved."""
+        return ["--config", str(self.config), "--data-dir", str(self.data_dir)]
+
 
 def lay_out(
     root: Path,
@@ -61,7 +68,7 @@ def lay_out(
 
     controllers = min(nodes, MAX_CONTROLLERS)
     ports = list(range(first_port, first_port + nodes + controllers)) if first_port else free_ports(nodes + controllers)
-    voters = [f"{host}:{port}" for port in ports[nodes:]]
+    voters = [f"{controller_host(host)}:{port}" for port in ports[nodes:]]
     initial = ",".join(f"{id_}@{address}:{random_id()}" for id_, address in enumerate(voters, 1))
     cluster_id = str(random_id())
     planned = []
@@ -85,7 +92,7 @@ def add_node(
     """Lay out one more node of a cluster that is there; as a controller it joins the quorum by itself if told to."""
     known = read_layout(root)
     ports = [port] if port else free_ports(1)
-    controller = f"{host}:{free_ports(1)[0]}" if "controller" in roles else None
+    controller = f"{controller_host(host)}:{free_ports(1)[0]}" if "controller" in roles else None
     id_ = max(node.id for node in known) + 1
     node = LocalNode(id_, root / f"node-{id_}", f"{host}:{ports[0]}", controller)
     voters = [one.controller for one in known if one.controller is not None]
@@ -93,6 +100,11 @@ def add_node(
     cluster_id = _properties(known[0].data_dir / "meta.properties")["cluster.id"]
     _format(node, cluster_id, "")
     return node
+
+
+def controller_host(host: str) -> str:
+    """Where the controllers of nodes listen: only these nodes, all on this machine, have to reach them."""
+    return "127.0.0.1" if host.strip("[]") in EVERY_ADDRESS else host
 
 
 def read_layout(root: Path) -> list[LocalNode]:
@@ -141,7 +153,7 @@ def _write(node: LocalNode, voters: list[str], config: Mapping[str, str]) -> Non
         "listeners": f"{listeners},{CONTROLLER}://{node.controller}" if node.controller else listeners,
         "controller.listener.names": CONTROLLER,
         "controller.quorum.bootstrap.servers": ",".join(voters),
-        "log.dirs": str(node.data_dir),
+        "log.dirs": node.data_dir.name,  # in this node's directory
     }
     lines = [f"{key}={value}\n" for key, value in {**own, **config}.items()]
     node.config.write_text("".join(lines), encoding="utf-8")

@@ -1,6 +1,7 @@
 """The pytest plugin: fixture `kavka`, one real node per session with topics of its own for each test.
 
-`kavka_cluster` is three nodes that form a cluster, also one per session.
+`kavka_session` is the same node for fixtures of a wider scope than a test. `kavka_cluster` is three nodes that form a
+cluster, also one per session.
 
 Set `KAVKA_TEST_BOOTSTRAP` to run the same tests against a cluster that is already there.
 """
@@ -108,17 +109,18 @@ def kavka_cluster(request: pytest.FixtureRequest, kavka_cluster_session: Cluster
         kavka.close()
 
 
+@pytest.fixture(scope="session")
+def kavka_session(request: pytest.FixtureRequest) -> Iterator[Kavka]:
+    """The node for fixtures of a wider scope than a test: as `kavka`, with topics that stay for the session."""
+    yield from _node(request)
+
+
 @pytest.fixture
 def kavka(request: pytest.FixtureRequest) -> Iterator[Kavka]:
     """A running node: `kavka.bootstrap` for any client, `kavka.topic()` for a topic of this test alone."""
-    elsewhere = os.environ.get("KAVKA_TEST_BOOTSTRAP")
-    cluster: Cluster | None = None if elsewhere else request.getfixturevalue("kavka_node")
-    kavka = Kavka(elsewhere or _running(cluster), cluster, f"test-{os.urandom(6).hex()}")
-    request.node.stash[_NODE_KEY] = kavka
-    try:
+    for kavka in _node(request):
+        request.node.stash[_NODE_KEY] = kavka
         yield kavka
-    finally:
-        kavka.close()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -130,6 +132,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         lines = kavka.cluster.log.splitlines()[-_LOG_LINES:]
         report.sections.append(("kavka node log", "\n".join(lines)))
     return report
+
+
+def _node(request: pytest.FixtureRequest) -> Iterator[Kavka]:
+    elsewhere = os.environ.get("KAVKA_TEST_BOOTSTRAP")
+    cluster: Cluster | None = None if elsewhere else request.getfixturevalue("kavka_node")
+    kavka = Kavka(elsewhere or _running(cluster), cluster, f"test-{os.urandom(6).hex()}")
+    try:
+        yield kavka
+    finally:
+        kavka.close()
 
 
 def _running(cluster: Cluster | None) -> str:

@@ -28,6 +28,7 @@ class NodeProcess:
         self._timeout = timeout
         self._process: subprocess.Popen[bytes] | None = None
         self._began = 0.0
+        self._log_began = 0
         self.ready: dict[str, Any] = {}
         """What the node told when it was last ready."""
         self.started_in_seconds = 0.0
@@ -48,6 +49,22 @@ class NodeProcess:
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
 
     @property
+    def words(self) -> list[str]:
+        """The lines that the node has printed since its last start."""
+        if not self.log_file.exists():
+            return []
+        with self.log_file.open("rb") as log:
+            log.seek(self._log_began)
+            return log.read().decode(errors="replace").splitlines()
+
+    @property
+    def cause(self) -> str:
+        """Why the node ended, by its own words."""
+        said = [line for line in self.words if line.strip()]
+        told = [line.removeprefix("kavka: ") for line in said if line.startswith("kavka: ")]
+        return (told or said or ["it said nothing"])[-1]
+
+    @property
     def pid(self) -> int:
         """The process id."""
         if self._process is None:
@@ -64,6 +81,7 @@ class NodeProcess:
         self._scratch.mkdir(parents=True, exist_ok=True)
         self.ready_file.unlink(missing_ok=True)
         self._began = time.monotonic()
+        self._log_began = self.log_file.stat().st_size if self.log_file.exists() else 0
         with self.log_file.open("ab") as log:
             self._process = self._popen(command, log)
 
@@ -112,8 +130,8 @@ class NodeProcess:
         return code
 
     def tail(self) -> str:
-        """The last words, for a message."""
-        lines = self.log.splitlines()[-_TAIL_LINES:]
+        """The last words since its start, for a message."""
+        lines = self.words[-_TAIL_LINES:]
         return "; its last words:\n" + "\n".join(lines) if lines else " and said nothing"
 
     def _check(self, deadline: float) -> None:

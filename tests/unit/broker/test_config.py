@@ -221,3 +221,24 @@ def test_a_combined_node_is_configured_with_the_keys_of_kafkas_sample_file(tmp_p
 def test_others_find_a_controller_by_its_listener_or_as_a_voter(change: dict[str, str], host: str) -> None:
     texts = MEMBER | {"controller.quorum.voters": "1@voter:9093", "controller.quorum.bootstrap.servers": "h:1"} | change
     assert [endpoint.host for endpoint in node(texts).advertised_controllers] == [host]
+
+
+@pytest.mark.parametrize(
+    ("listen", "advertise", "told"),
+    [
+        ("0.0.0.0:9092", "broker1", ("broker1", 9092)),
+        ("0.0.0.0:9092", "broker1:19092", ("broker1", 19092)),
+        ("[::]:9092", "[fd00::1]", ("fd00::1", 9092)),
+        ("127.0.0.1:0", "[fd00::1]:7", ("fd00::1", 7)),
+    ],
+)
+def test_what_clients_are_told_can_be_set_by_itself(listen: str, advertise: str, told: tuple[str, int]) -> None:
+    (endpoint,) = load_config(listen=listen, advertise=advertise).advertised
+    assert (endpoint.host, endpoint.port) == told
+
+
+def test_one_address_is_not_for_several_listeners() -> None:
+    with pytest.raises(ConfigError, match="--advertise: a node with several listeners"):
+        load_config(overrides=["listeners=PLAINTEXT://:1,SSL://:2"], advertise="h")
+    with pytest.raises(ConfigError, match=r"--advertise"):
+        load_config(advertise="h:port")

@@ -88,6 +88,11 @@ def test_clients_are_told_the_listeners_unless_advertised_listeners_say_otherwis
     )
 
 
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "[::]"])
+def test_clients_of_a_node_that_listens_everywhere_are_told_its_name(host: str) -> None:
+    assert told(f"PLAINTEXT://{host}:9092") == (Endpoint("PLAINTEXT", "this-host", 9092, "PLAINTEXT"),)
+
+
 def test_clients_are_not_told_the_controllers_listener() -> None:
     found = told("PLAINTEXT://h:1,CTL://h:2", controller_listener_names="CTL")
     assert [endpoint.listener for endpoint in found] == ["PLAINTEXT"]
@@ -100,7 +105,7 @@ def test_two_advertised_listeners_may_share_a_port() -> None:
 @pytest.mark.parametrize(
     ("listeners", "advertised_listeners", "words"),
     [
-        ("PLAINTEXT://0.0.0.0:1", None, "listeners: nobody can connect to 0.0.0.0"),
+        ("PLAINTEXT://:1", "PLAINTEXT://[::]:1", "advertised.listeners: nobody can connect to ::"),
         ("PLAINTEXT://:1", "PLAINTEXT://0.0.0.0:1", "advertised.listeners: nobody can connect"),
         ("PLAINTEXT://:1", "SSL://h:1", "SSL is not among listeners"),
     ],

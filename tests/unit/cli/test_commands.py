@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import typer
 
+from kavka import __version__
 from kavka.cli.commands import app, run
+from kavka.model.types import Uuid
 
 DOCS = Path(__file__).parents[3] / "docs" / "cli.md"
 
@@ -40,6 +45,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
             "topics describe",
             "topics create",
             "topics delete",
+            "topics delete-records",
             "topics alter",
             "topics reassign",
             "topics elect",
@@ -58,8 +64,16 @@ def test_the_commands_are_those_that_are_promised() -> None:
             "cluster up",
             "cluster describe",
             "cluster quorum",
+            "cluster add-voter",
+            "cluster remove-voter",
+            "cluster unregister",
             "log dump",
             "version",
+            "completion",
+            "profile set",
+            "profile use",
+            "profile list",
+            "profile delete",
             "pipeline init",
             "pipeline run",
             "pipeline dry-run",
@@ -106,6 +120,15 @@ def test_every_command_is_documented(name: str) -> None:
         (["consume", "x", "--from", "yesterday"], "'yesterday' is not start, end, an offset"),
         (["produce", "x", "--codec", "brotli"], "brotli"),
         (["produce", "x", "--count", "1", "--file", __file__], "exclude each other"),
+        (["produce", "x", "--key", "k", "--json"], "--key and --json exclude each other"),
+        (["produce", "x", "--tombstone"], "--tombstone needs --key"),
+        (["consume"], "give either topics or --pattern"),
+        (["consume", "x", "--follow", "--until", "5"], "exclude each other"),
+        (["consume", "x", "--group", "g", "--partition", "1"], "shares out partitions by itself"),
+        (["consume", "x", "--format", "%x"], "it may have %t"),
+        (["consume", "x", "--key", "("], "is no regular expression"),
+        (["cluster", "add-voter", "4", "--endpoint", "h:1"], "'h:1' is not NAME://HOST:PORT"),
+        (["topics", "delete-records", "x"], "Missing option '--before'"),
         (["log", "dump"], "Missing argument"),
         (["version", "--nope"], "No such option: --nope"),
     ],
@@ -145,6 +168,22 @@ def test_a_failure_is_one_line_and_exit_code_1(
     assert told.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("command", [name.partition(" ")[2] for name in LEAVES if name.startswith("pipeline ")])
+def test_a_pipeline_without_spark_is_one_line(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [*sys.modules]:
+        if name.startswith("kavka.spark"):
+            monkeypatch.delitem(sys.modules, name)
+    for name in ("pyspark", "pyarrow", "pandas", "yaml", "deltalake", "pyiceberg", "fastavro"):
+        monkeypatch.setitem(sys.modules, name, None)
+    more = ["--to", "h:1", "--checkpoint", "c"] if command == "mirror" else []
+    assert run(["pipeline", command, str(tmp_path / "p"), *more]) == 1
+    told = capsys.readouterr()
+    assert told.err.startswith("kavka: pipelines need Spark: pip install 'kavka[spark]'")
+    assert (told.out, told.err.count("\n")) == ("", 1)
+
+
 def test_a_bootstrap_that_is_no_address_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["topics", "list", "--bootstrap", "host:port"]) == 1
     assert capsys.readouterr().err == "kavka: 'host:port' is not an address: HOST:PORT expected\n"
@@ -163,6 +202,100 @@ def test_version_says_whether_the_kernels_are_compiled(capsys: pytest.CaptureFix
     assert json.loads(capsys.readouterr().out)["compiled_kernels"] is COMPILED
     assert run(["version"]) == 0
     assert ("kernels compiled" in capsys.readouterr().out) is COMPILED
+
+
+def test_the_version_can_be_asked_for_as_an_option(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"kavka {__version__}\n"
+
+
+REFUSED = "cannot connect to 127.0.0.1:{}: Connection refused"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "port"),
+    [
+        ([], {}, 1),
+        (["--profile", "other"], {}, 2),
+        ([], {"KAVKA_PROFILE": "other"}, 2),
+        ([], {"KAVKA_BOOTSTRAP": "127.0.0.1:3"}, 3),
+        (["--profile", "other"], {"KAVKA_BOOTSTRAP": "127.0.0.1:3"}, 2),
+        (["--bootstrap", "127.0.0.1:4", "--profile", "other"], {"KAVKA_BOOTSTRAP": "127.0.0.1:3"}, 4),
+    ],
+)
+def test_the_cluster_is_that_of_the_option_the_environment_or_the_profile(
+    arguments: list[str],
+    environment: dict[str, str],
+    port: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("KAVKA_BOOTSTRAP", raising=False)
+    assert run(["profile", "set", "one", "--bootstrap", "127.0.0.1:1"]) == 0
+    assert run(["profile", "set", "other", "--bootstrap", "127.0.0.1:2"]) == 0
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    capsys.readouterr()
+    assert run([*arguments, "topics", "list"]) == 1
+    assert REFUSED.format(port) in capsys.readouterr().err
+    assert run([*arguments, "topics", "list", "--bootstrap", "127.0.0.1:5"]) == 1
+    assert REFUSED.format(5) in capsys.readouterr().err
+    assert os.environ.get("KAVKA_BOOTSTRAP") == environment.get("KAVKA_BOOTSTRAP")
+
+
+def test_profiles_are_kept_listed_used_and_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("KAVKA_BOOTSTRAP", raising=False)
+    odd = 'a "name"'
+    assert run(["profile", "set", odd, "--bootstrap", "h:1"]) == 0
+    assert run(["profile", "set", "b", "--bootstrap", "h:2,h:3"]) == 0
+    assert run(["profile", "use", "b"]) == 0
+    capsys.readouterr()
+    assert run(["profile", "list", "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [
+        {"profile": odd, "bootstrap": "h:1", "current": False},
+        {"profile": "b", "bootstrap": "h:2,h:3", "current": True},
+    ]
+    assert run(["profile", "delete", "b"]) == 0
+    assert run(["--profile", "b", "topics", "list"]) == 1
+    assert f"there are: {odd}" in capsys.readouterr().err
+    (tmp_path / "kavka" / "profiles.toml").write_text("[profiles")
+    assert run(["topics", "list"]) == 1
+    assert "profiles.toml" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("shell", "asked"),
+    [
+        ("bash", {"COMP_WORDS": "kavka topics desc", "COMP_CWORD": "2"}),
+        ("zsh", {"_TYPER_COMPLETE_ARGS": "kavka topics desc"}),
+        ("fish", {"_TYPER_COMPLETE_ARGS": "kavka topics desc", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}),
+    ],
+)
+def test_shells_complete_commands(shell: str, asked: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["completion", shell]) == 0
+    assert f"complete_{shell}" in capsys.readouterr().out
+    environment = {**os.environ, **asked, "_KAVKA_COMPLETE": f"complete_{shell}"}
+    done = subprocess.run([sys.executable, "-m", "kavka"], capture_output=True, text=True, env=environment, check=False)
+    assert "describe" in done.stdout
+
+
+def test_an_id_can_be_had_without_formatting(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["format", "--random-id"]) == run(["format", "--random-id"]) == 0
+    first, second = capsys.readouterr().out.split()
+    assert first != second
+    assert str(Uuid.parse(first)) == first
+    assert run(["format", "--random-id", "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out).keys() == {"id"}
+
+
+def test_nothing_stands_before_serve(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--bootstrap", "h:1", "serve"]) == 2
+    assert "nothing stands before it" in capsys.readouterr().err
 
 
 def test_format_makes_a_directory_a_nodes_own_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

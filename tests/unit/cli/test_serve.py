@@ -27,8 +27,11 @@ def test_all_options_are_understood() -> None:
         "a=1",
         "--override=b=2",
         "--ready-file=R",
+        "--advertise=a:2",
+        "--log-level=debug",
+        "--log-format=json",
     ]
-    assert parse_serve(given) == ServeOptions("D", "h:1", "off", "F", ["a=1", "b=2"], "R")
+    assert parse_serve(given) == ServeOptions("D", "h:1", "off", "F", ["a=1", "b=2"], "R", "a:2", "debug", "json")
 
 
 def test_nothing_given_means_the_defaults() -> None:

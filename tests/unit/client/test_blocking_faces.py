@@ -8,7 +8,8 @@ import pytest
 
 from kavka.client import Admin, Consumer, Producer, blocking
 
-ANOTHER_WAY = {"send_and_wait"}  # the delivery that a blocking send returns has result()
+# the delivery that a blocking send returns has result(); blocking objects are open when they are made, until close()
+ANOTHER_WAY = {"send_and_wait", "start", "stop"}
 
 
 @pytest.mark.parametrize(

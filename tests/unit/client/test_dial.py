@@ -48,3 +48,10 @@ def test_a_refused_connection_is_a_network_exception_that_names_the_address() ->
             await TcpDial().dial("127.0.0.1", port, asyncio.BufferedProtocol())
 
     asyncio.run(dial())
+
+
+def test_several_addresses_are_a_list_or_a_text() -> None:
+    expected = [("a", 1), ("b", 9092)]
+    assert parse_bootstrap(["a:1", "b"]) == parse_bootstrap("a:1,b") == expected
+    with pytest.raises(TypeError, match="an address is a text such as 'host:9092', not 9092"):
+        parse_bootstrap([9092])  # type: ignore[list-item]

@@ -347,6 +347,38 @@ def test_without_idempotence_no_producer_id_is_asked_for(played: Played) -> None
     assert numbers(played) == [(-1, -1, 1)]
 
 
+@pytest.mark.parametrize(
+    ("record", "advice"),
+    [
+        ({"value": "text"}, r"a record's value is bytes or None, not str: value\.encode\(\)"),
+        ({"value": {"a": 1}}, "a record's value is bytes or None, not dict"),
+        ({"value": b"v", "key": "k"}, r"a record's key is bytes or None, not str: key\.encode\(\)"),
+        ({"value": b"v", "headers": {"ab": b"c"}}, r"list\(headers\.items\(\)\)"),
+        ({"value": b"v", "headers": [("a", "b")]}, "header 'a' is bytes or None, not str"),
+        ({"value": b"v", "headers": ["ab"]}, "a header is a pair of a name and bytes"),
+    ],
+)
+def test_what_a_record_cannot_be_made_of_is_said_with_what_to_do(
+    played: Played, record: dict[str, Any], advice: str
+) -> None:
+    async def work(producer: Producer) -> None:
+        with pytest.raises(TypeError, match=advice):
+            await producer.send("orders", **record)
+
+    produce(played, work)
+
+
+def test_start_and_stop_are_a_block(played: Played) -> None:
+    async def run() -> None:
+        async with played.pool() as pool:
+            producer = await Producer(pool).start()
+            await producer.send("orders", b"a")
+            await producer.stop()
+
+    asyncio.run(run())
+    assert [each.values for each in played.partition.log] == [[b"a"]]
+
+
 def test_a_value_that_is_no_bytes_is_refused_and_harms_nothing(played: Played) -> None:
     async def work(producer: Producer) -> None:
         with pytest.raises(TypeError):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kavka.telemetry.logging import LogFormat, Redactor, set_up_logging
+from kavka.telemetry.logging import Redactor, set_up_logging
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +19,7 @@ def _logging_left_as_it_was() -> Iterator[None]:
     root.handlers, ours.level = before
 
 
-def logged(log_format: LogFormat, *args: object, level: str = "INFO", secrets: tuple[str, ...] = ()) -> str:
+def logged(log_format: str, *args: object, level: str = "INFO", secrets: tuple[str, ...] = ()) -> str:
     stream = io.StringIO()
     set_up_logging(level, log_format, secrets=secrets, stream=stream)
     logging.getLogger("kavka.broker.main").info(*args)  # type: ignore[arg-type]
@@ -39,7 +39,7 @@ def test_json_is_one_object_for_each_line() -> None:
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
-def test_a_failure_shows_where_it_happened(log_format: LogFormat) -> None:
+def test_a_failure_shows_where_it_happened(log_format: str) -> None:
     stream = io.StringIO()
     set_up_logging(log_format=log_format, stream=stream)
     try:
@@ -71,7 +71,7 @@ def test_others_are_heard_when_something_is_wrong() -> None:
         "sasl.oauthbearer.client.credentials.client.secret: hunter2",
     ],
 )
-def test_the_value_of_a_secret_setting_is_hidden(log_format: LogFormat, message: str) -> None:
+def test_the_value_of_a_secret_setting_is_hidden(log_format: str, message: str) -> None:
     line = logged(log_format, "config %s", message)
     assert "hunter2" not in line
     assert "[hidden]" in line

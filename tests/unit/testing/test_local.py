@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kavka.broker.config import load_config
+from kavka.model.types import EVERY_ADDRESS
 from kavka.quorum.format import check_dirs
 from kavka.storage.disk import RealDisk
 from kavka.testing.local import add_node, free_ports, lay_out, read_layout
@@ -22,7 +23,8 @@ def test_the_first_three_nodes_are_controllers_and_all_share_a_cluster(tmp_path:
     assert [node.controller is not None for node in nodes] == [True, True, True, False]
     assert len({dirs(node).cluster_id for node in nodes}) == 1
     for node in nodes:
-        config = load_config(str(node.config))
+        config = load_config(str(node.config), data_dir=str(node.data_dir))
+        assert str(tmp_path) not in node.config.read_text()
         assert not config.standalone
         assert config.roles == ({"broker", "controller"} if node.controller else {"broker"})
         assert f"{config.listeners[0].host}:{config.listeners[0].port}" == node.listen
@@ -45,6 +47,12 @@ def test_a_first_port_gives_all_of_them(tmp_path: Path) -> None:
         ("localhost:19092", "localhost:19094"),
         ("localhost:19093", "localhost:19095"),
     ]
+
+
+def test_controllers_of_nodes_that_listen_everywhere_are_not_everywhere(tmp_path: Path) -> None:
+    nodes = lay_out(tmp_path, 2, {}, host="[::]", first_port=19092)
+    assert (nodes[0].listen, nodes[0].controller) == ("[::]:19092", "127.0.0.1:19094")
+    assert load_config(str(nodes[0].config)).advertised[0].host not in EVERY_ADDRESS
 
 
 def test_a_controller_can_be_added_that_is_no_voter_yet(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from kavka.model.settings.types import (
     between,
     collect,
     one_of,
+    one_of_any_case,
     some_of,
 )
 
@@ -81,7 +82,7 @@ NODE_ID = INT(
 BROKER_ID = INT("broker.id", -1, doc="The older name of node.id; if both are set they must agree.")
 BROKER_RACK = STRING.optional("broker.rack", doc="The rack or zone this broker says it is in.")
 BACKGROUND_THREADS = INT("background.threads", 10, AT_LEAST_1, CLUSTER)
-REQUEST_TIMEOUT_MS = INT("request.timeout.ms", 30_000)
+REQUEST_TIMEOUT_MS = INT("request.timeout.ms", 30_000, doc="How long a node waits for another node's answer.")
 CONFIG_PROVIDERS = SET("config.providers", (), NO_BLANKS, CLUSTER)
 CONTROLLED_SHUTDOWN_ENABLE = BOOLEAN(
     "controlled.shutdown.enable",
@@ -106,7 +107,12 @@ MAX_REQUEST_PARTITION_SIZE_LIMIT = INT(
     AT_LEAST_1,
     doc="The most partitions one DescribeTopicPartitions answer holds.",
 )
-UNSTABLE_API_VERSIONS_ENABLE = BOOLEAN("unstable.api.versions.enable", False, internal=True)
+UNSTABLE_API_VERSIONS_ENABLE = BOOLEAN(
+    "unstable.api.versions.enable",
+    False,
+    internal=True,
+    doc="Whether versions of APIs are offered that may still change.",
+)
 UNSTABLE_FEATURE_VERSIONS_ENABLE = BOOLEAN("unstable.feature.versions.enable", False, internal=True)
 SERVER_MAX_STARTUP_TIME_MS = LONG("server.max.startup.time.ms", LONG_MAX, AT_LEAST_0, internal=True)
 
@@ -316,7 +322,6 @@ LOG_INITIAL_TASK_DELAY_MS = LONG(
     "log.initial.task.delay.ms",
     30_000,
     AT_LEAST_0,
-    doc="How long after the start the periodic work on logs begins.",
     internal=True,
 )
 
@@ -327,9 +332,7 @@ LOG_CLEANER_DEDUPE_BUFFER_SIZE = LONG(
     "log.cleaner.dedupe.buffer.size", 1 << 27, None, CLUSTER, "The memory for the keys of one compaction pass."
 )
 LOG_CLEANER_IO_BUFFER_SIZE = INT("log.cleaner.io.buffer.size", 524_288, AT_LEAST_0, CLUSTER)
-LOG_CLEANER_IO_BUFFER_LOAD_FACTOR = DOUBLE(
-    "log.cleaner.io.buffer.load.factor", 0.9, None, CLUSTER, "How full the key map may become."
-)
+LOG_CLEANER_IO_BUFFER_LOAD_FACTOR = DOUBLE("log.cleaner.io.buffer.load.factor", 0.9, None, CLUSTER)
 LOG_CLEANER_BACKOFF_MS = LONG(
     "log.cleaner.backoff.ms",
     15_000,
@@ -343,6 +346,20 @@ LOG_CLEANER_MIN_CLEANABLE_RATIO = DOUBLE(
     between(0, 1),
     CLUSTER,
     "The share of a log that must be uncompacted before it is compacted.",
+)
+KAVKA_LOG_LEVEL = STRING(
+    "kavka.log.level",
+    "info",
+    one_of_any_case("debug", "info", "warning", "error"),
+    doc="How much the node says on standard error.",
+    internal=True,  # not Kafka's: its tools are not shown it
+)
+KAVKA_LOG_FORMAT = STRING(
+    "kavka.log.format",
+    "text",
+    one_of("text", "json"),
+    doc="Log lines for people, or a JSON object each: `time`, `level`, `logger`, `message`, `exception`.",
+    internal=True,
 )
 KAVKA_METRICS_LISTENER = STRING.optional(
     "kavka.metrics.listener",
@@ -361,72 +378,10 @@ LOG_CLEANER_MAX_COMPACTION_LAG_MS = LONG(
     "log.cleaner.max.compaction.lag.ms", LONG_MAX, AT_LEAST_1, CLUSTER, "How long a record stays uncompacted at most."
 )
 
-# Replication
-NUM_REPLICA_ALTER_LOG_DIRS_THREADS = INT.optional("num.replica.alter.log.dirs.threads")
-CONTROLLER_SOCKET_TIMEOUT_MS = INT("controller.socket.timeout.ms", 30_000)
-DEFAULT_REPLICATION_FACTOR = INT(
-    "default.replication.factor", 1, doc="The replicas of a topic created without a number."
-)
-REPLICA_LAG_TIME_MAX_MS = LONG("replica.lag.time.max.ms", 30_000)
-REPLICA_SOCKET_TIMEOUT_MS = INT("replica.socket.timeout.ms", 30_000)
-REPLICA_SOCKET_RECEIVE_BUFFER_BYTES = INT("replica.socket.receive.buffer.bytes", 65_536)
-REPLICA_FETCH_MAX_BYTES = INT("replica.fetch.max.bytes", 1 << 20, AT_LEAST_0)
-REPLICA_FETCH_WAIT_MAX_MS = INT("replica.fetch.wait.max.ms", 500)
-REPLICA_FETCH_BACKOFF_MS = INT("replica.fetch.backoff.ms", 1000, AT_LEAST_0)
-REPLICA_FETCH_MIN_BYTES = INT("replica.fetch.min.bytes", 1)
-REPLICA_FETCH_RESPONSE_MAX_BYTES = INT("replica.fetch.response.max.bytes", 10 << 20, AT_LEAST_0)
-NUM_REPLICA_FETCHERS = INT("num.replica.fetchers", 1, AT_LEAST_1, CLUSTER)
-REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS = LONG(
-    "replica.high.watermark.checkpoint.interval.ms", 5000, doc="How often the high watermarks are written down."
-)
-FETCH_PURGATORY_PURGE_INTERVAL_REQUESTS = INT("fetch.purgatory.purge.interval.requests", 1000)
-PRODUCER_PURGATORY_PURGE_INTERVAL_REQUESTS = INT("producer.purgatory.purge.interval.requests", 1000)
-DELETE_RECORDS_PURGATORY_PURGE_INTERVAL_REQUESTS = INT("delete.records.purgatory.purge.interval.requests", 1)
-AUTO_LEADER_REBALANCE_ENABLE = BOOLEAN(
-    "auto.leader.rebalance.enable",
-    True,
-    doc="Whether the controller gives partitions back to their preferred leaders from time to time.",
-)
-LEADER_IMBALANCE_CHECK_INTERVAL_SECONDS = LONG(
-    "leader.imbalance.check.interval.seconds",
-    300,
-    AT_LEAST_1,
-    doc="How often the controller looks for partitions that are not led by their preferred leader.",
-)
-UNCLEAN_LEADER_ELECTION_INTERVAL_MS = LONG("unclean.leader.election.interval.ms", 300_000, AT_LEAST_1, internal=True)
-UNCLEAN_LEADER_ELECTION_ENABLE = BOOLEAN(
-    "unclean.leader.election.enable",
-    False,
-    None,
-    CLUSTER,
-    "Whether a replica that is not in sync may lead when no other can, losing records.",
-)
-REPLICA_SELECTOR_CLASS = STRING.optional("replica.selector.class")
-
-# Quotas
-QUOTA_WINDOW_NUM = INT("quota.window.num", 11, AT_LEAST_1)
-REPLICATION_QUOTA_WINDOW_NUM = INT("replication.quota.window.num", 11, AT_LEAST_1)
-ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_NUM = INT("alter.log.dirs.replication.quota.window.num", 11, AT_LEAST_1)
-CONTROLLER_QUOTA_WINDOW_NUM = INT("controller.quota.window.num", 11, AT_LEAST_1)
-QUOTA_WINDOW_SIZE_SECONDS = INT("quota.window.size.seconds", 1, AT_LEAST_1)
-REPLICATION_QUOTA_WINDOW_SIZE_SECONDS = INT("replication.quota.window.size.seconds", 1, AT_LEAST_1)
-ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_SIZE_SECONDS = INT(
-    "alter.log.dirs.replication.quota.window.size.seconds", 1, AT_LEAST_1
-)
-CONTROLLER_QUOTA_WINDOW_SIZE_SECONDS = INT("controller.quota.window.size.seconds", 1, AT_LEAST_1)
-CLIENT_QUOTA_CALLBACK_CLASS = CLASS.optional("client.quota.callback.class")
-LEADER_REPLICATION_THROTTLED_RATE = LONG(
-    "leader.replication.throttled.rate", LONG_MAX, AT_LEAST_0, CLUSTER, internal=True
-)
-FOLLOWER_REPLICATION_THROTTLED_RATE = LONG(
-    "follower.replication.throttled.rate", LONG_MAX, AT_LEAST_0, CLUSTER, internal=True
-)
-REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND = LONG(
-    "replica.alter.log.dirs.io.max.bytes.per.second", LONG_MAX, AT_LEAST_0, CLUSTER, internal=True
-)
-
 # Metadata and the controller quorum
-INITIAL_BROKER_REGISTRATION_TIMEOUT_MS = INT("initial.broker.registration.timeout.ms", 60_000)
+INITIAL_BROKER_REGISTRATION_TIMEOUT_MS = INT(
+    "initial.broker.registration.timeout.ms", 60_000, doc="How long a broker tries to be registered at its start."
+)
 BROKER_HEARTBEAT_INTERVAL_MS = INT(
     "broker.heartbeat.interval.ms", 2000, doc="How often a broker tells the controller that it lives."
 )

@@ -243,12 +243,38 @@ GROUP_STREAMS_MIN_ASSIGNMENT_INTERVAL_MS = INT("group.streams.min.assignment.int
 GROUP_STREAMS_MAX_ASSIGNMENT_INTERVAL_MS = INT("group.streams.max.assignment.interval.ms", 15_000, AT_LEAST_0)
 
 # Producers and transactions
-TRANSACTION_STATE_LOG_MIN_ISR = INT("transaction.state.log.min.isr", 2, AT_LEAST_1)
+TRANSACTION_STATE_LOG_MIN_ISR = INT(
+    "transaction.state.log.min.isr",
+    2,
+    AT_LEAST_1,
+    doc="How many replicas of the transaction log must be in sync for a write.",
+)
 TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE = INT("transaction.state.log.load.buffer.size", 5 << 20, AT_LEAST_1)
-TRANSACTION_STATE_LOG_REPLICATION_FACTOR = SHORT("transaction.state.log.replication.factor", 3, AT_LEAST_1)
-TRANSACTION_STATE_LOG_NUM_PARTITIONS = INT("transaction.state.log.num.partitions", 50, AT_LEAST_1)
-TRANSACTION_STATE_LOG_SEGMENT_BYTES = INT("transaction.state.log.segment.bytes", 100 << 20, AT_LEAST_1)
-TRANSACTION_PARTITION_VERIFICATION_ENABLE = BOOLEAN("transaction.partition.verification.enable", True, None, CLUSTER)
+TRANSACTION_STATE_LOG_REPLICATION_FACTOR = SHORT(
+    "transaction.state.log.replication.factor",
+    3,
+    AT_LEAST_1,
+    doc="How many copies the transaction log has when it is created.",
+)
+TRANSACTION_STATE_LOG_NUM_PARTITIONS = INT(
+    "transaction.state.log.num.partitions",
+    50,
+    AT_LEAST_1,
+    doc="How many partitions the transaction log has when it is created.",
+)
+TRANSACTION_STATE_LOG_SEGMENT_BYTES = INT(
+    "transaction.state.log.segment.bytes",
+    100 << 20,
+    AT_LEAST_1,
+    doc="How large a segment of the transaction log becomes.",
+)
+TRANSACTION_PARTITION_VERIFICATION_ENABLE = BOOLEAN(
+    "transaction.partition.verification.enable",
+    True,
+    None,
+    CLUSTER,
+    doc="Whether a partition is written to only if its transaction has it (KIP-890).",
+)
 PRODUCER_ID_EXPIRATION_MS = INT(
     "producer.id.expiration.ms", 86_400_000, AT_LEAST_1, CLUSTER, "How long a silent idempotent producer is remembered."
 )
@@ -259,16 +285,40 @@ PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS = INT(
     doc="How often silent producers are looked for.",
     internal=True,
 )
-TRANSACTIONAL_ID_EXPIRATION_MS = INT("transactional.id.expiration.ms", 604_800_000, AT_LEAST_1)
-TRANSACTION_MAX_TIMEOUT_MS = INT("transaction.max.timeout.ms", 900_000, AT_LEAST_1)
+TRANSACTIONAL_ID_EXPIRATION_MS = INT(
+    "transactional.id.expiration.ms", 604_800_000, AT_LEAST_1, doc="How long an idle transactional id is remembered."
+)
+TRANSACTION_MAX_TIMEOUT_MS = INT(
+    "transaction.max.timeout.ms",
+    900_000,
+    AT_LEAST_1,
+    doc="The longest transaction timeout that a producer may ask for.",
+)
 TRANSACTION_ABORT_TIMED_OUT_TRANSACTION_CLEANUP_INTERVAL_MS = INT(
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms", 10_000, AT_LEAST_1
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+    10_000,
+    AT_LEAST_1,
+    doc="How often transactions are looked for that are open for too long.",
 )
 TRANSACTION_REMOVE_EXPIRED_TRANSACTION_CLEANUP_INTERVAL_MS = INT(
-    "transaction.remove.expired.transaction.cleanup.interval.ms", 3_600_000, AT_LEAST_1
+    "transaction.remove.expired.transaction.cleanup.interval.ms",
+    3_600_000,
+    AT_LEAST_1,
+    doc="How often transactional ids are looked for that have expired.",
 )
-TRANSACTION_TWO_PHASE_COMMIT_ENABLE = BOOLEAN("transaction.two.phase.commit.enable", False)
-ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MAX_MS = INT("add.partitions.to.txn.retry.backoff.max.ms", 100, AT_LEAST_0)
-ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MS = INT("add.partitions.to.txn.retry.backoff.ms", 20, AT_LEAST_1)
+TRANSACTION_TWO_PHASE_COMMIT_ENABLE = BOOLEAN(
+    "transaction.two.phase.commit.enable",
+    False,
+    doc="Whether producers may prepare transactions that have no timeout (KIP-939).",
+)
+ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MAX_MS = INT(
+    "add.partitions.to.txn.retry.backoff.max.ms",
+    100,
+    AT_LEAST_0,
+    doc="How long a broker tries again to have a partition verified.",
+)
+ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MS = INT(
+    "add.partitions.to.txn.retry.backoff.ms", 20, AT_LEAST_1, doc="How long a broker rests before it tries so again."
+)
 
 SETTINGS: Final[dict[str, Setting[Any]]] = collect(globals())

@@ -7,7 +7,7 @@ from typing import Any
 
 from kavka.model.errors import InvalidConfig, InvalidRequest
 from kavka.model.settings import broker as b
-from kavka.model.settings import client_metrics, coordinators, group, tiered
+from kavka.model.settings import client_metrics, coordinators, group, replication, tiered
 from kavka.model.settings import topic as t
 from kavka.model.settings.types import Setting, SettingError, Source, Update
 from kavka.model.settings.values import TOPIC, Layer, Values, broker_setting, topic_values, with_dynamic
@@ -91,8 +91,8 @@ def check_broker(values: Values) -> None:
         threads == 0 or values[b.LOG_CLEANER_DEDUPE_BUFFER_SIZE] // threads > 1 << 20,
         "log.cleaner.dedupe.buffer.size: more than 1 MiB for each of log.cleaner.threads is needed",
     )
-    wait = values[b.REPLICA_FETCH_WAIT_MAX_MS]
-    for setting in (b.REPLICA_SOCKET_TIMEOUT_MS, b.REPLICA_LAG_TIME_MAX_MS):
+    wait = values[replication.REPLICA_FETCH_WAIT_MAX_MS]
+    for setting in (replication.REPLICA_SOCKET_TIMEOUT_MS, replication.REPLICA_LAG_TIME_MAX_MS):
         _demand(wait <= values[setting], f"replica.fetch.wait.max.ms: at most {setting.name} is needed")
     queued = values[b.QUEUED_MAX_REQUEST_BYTES]
     _demand(

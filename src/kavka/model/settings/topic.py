@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kavka.model.settings import broker, tiered
+from kavka.model.settings import broker, replication, tiered
 from kavka.model.settings.types import (
     AT_LEAST_0,
     AT_LEAST_1,
@@ -165,7 +165,7 @@ TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE = BOOLEAN(
     "unclean.leader.election.enable",
     False,
     doc="Whether a replica that is not in sync may lead when no other can, losing records.",
-    synonyms=(Synonym(broker.UNCLEAN_LEADER_ELECTION_ENABLE),),
+    synonyms=(Synonym(replication.UNCLEAN_LEADER_ELECTION_ENABLE),),
 )
 TOPIC_MIN_INSYNC_REPLICAS = INT(
     "min.insync.replicas",
@@ -244,28 +244,21 @@ TOPIC_FOLLOWER_REPLICATION_THROTTLED_REPLICAS = LIST(
 TOPIC_REMOTE_STORAGE_ENABLE = BOOLEAN(
     "remote.storage.enable",
     False,
-    doc="Whether the topic's older segments move to remote storage; needs remote.log.storage.system.enable.",
 )
 TOPIC_LOCAL_RETENTION_MS = LONG(
     "local.retention.ms",
     -2,
     at_least(-2),
-    doc="How long a tiered topic's records stay on the broker's disk; -2 follows retention.ms.",
     synonyms=(Synonym(tiered.LOG_LOCAL_RETENTION_MS),),
 )
 TOPIC_LOCAL_RETENTION_BYTES = LONG(
     "local.retention.bytes",
     -2,
     at_least(-2),
-    doc="How much of a tiered partition stays on the broker's disk; -2 follows retention.bytes.",
     synonyms=(Synonym(tiered.LOG_LOCAL_RETENTION_BYTES),),
 )
-TOPIC_REMOTE_LOG_COPY_DISABLE = BOOLEAN(
-    "remote.log.copy.disable", False, doc="Whether a tiered topic stops copying segments and only reads what is remote."
-)
-TOPIC_REMOTE_LOG_DELETE_ON_DISABLE = BOOLEAN(
-    "remote.log.delete.on.disable", False, doc="Whether remote data goes when remote.storage.enable is switched off."
-)
+TOPIC_REMOTE_LOG_COPY_DISABLE = BOOLEAN("remote.log.copy.disable", False)
+TOPIC_REMOTE_LOG_DELETE_ON_DISABLE = BOOLEAN("remote.log.delete.on.disable", False)
 TOPIC_INTERNAL_SEGMENT_BYTES = INT.optional(
     "internal.segment.bytes",
     doc="A segment size below the usual minimum, for tests; wins over segment.bytes.",

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
-from kavka.model.settings import broker, coordinators, group, security, tiered, topic
+from kavka.model.settings import broker, coordinators, group, replication, security, tiered, topic
 from kavka.model.settings.types import Setting, SettingError, Source, Update
 
 T = TypeVar("T")
 
 BROKER: Final[Mapping[str, Setting[Any]]] = {
     **broker.SETTINGS,
+    **replication.SETTINGS,
     **coordinators.SETTINGS,
     **security.SETTINGS,
     **tiered.SETTINGS,
