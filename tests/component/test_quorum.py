@@ -194,10 +194,14 @@ def written(node):
 
 
 async def same_everywhere(nodes):
-    """All nodes replay to the same image."""
-    leader = await leader_of(nodes)
-    end = leader.loop.quorum.log.end_offset
-    await until(lambda: all(node.loop.image.offset == end - 1 for node in nodes), "catching up")
+    """All nodes replay to the same image: to the end of the log, which an election moves."""
+
+    def caught_up():
+        active = [node.loop for node in nodes if node._life is not None and node.loop.is_active]
+        end = max(active, key=lambda loop: loop.leader_epoch).quorum.log.end_offset if active else None
+        return end is not None and all(node.loop.image.offset == end - 1 for node in nodes)
+
+    await until(caught_up, "catching up")
     images = [replace(node.loop.image, epoch=0) for node in nodes]
     assert all(image == images[0] for image in images)
 
