@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import random
 import socket
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,7 +108,7 @@ def read_layout(root: Path) -> list[LocalNode]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that nobody listens on, and that no process of this user was given before.
+    """Ports of the loopback interface that nobody listens on, and that no process that runs was given before.
 
     One that nobody listens on may be that of a node that is down: that is why a port is given out once.
     """
@@ -118,7 +116,7 @@ def free_ports(count: int) -> list[int]:
 
 
 class _Leases:
-    """Blocks of ports that only this process gives out; the system takes a block back when the process has ended."""
+    """Blocks of ports that only this process gives out."""
 
     def __init__(self) -> None:
         self.process = os.getpid()
@@ -131,31 +129,21 @@ class _Leases:
         """One more port."""
         while True:
             if not self._left:
-                self._left = _chance.sample(block := self._lease(), len(block))
-            if _is_free(port := self._left.pop()):
+                block = self._lease()
+                self._left = _chance.sample(block[1:], len(block) - 1)
+            port = self._left.pop()
+            if (sock := _bound(port)) is not None:
+                sock.close()
                 return port
 
     def _lease(self) -> range:
-        block = next((block for block in self._blocks if block not in self._own and _lock(block)), None)
+        block = next((block for block in self._blocks if block not in self._own and _take(block)), None)
         if block is None:
             if not self._own:
                 raise OSError(f"processes that test with nodes have all ports from {_PORTS.start} to {_PORTS.stop}")
             block = self._own.pop(0)  # whoever had its ports is long gone
         self._own.append(block)
         return block
-
-
-def _lock(block: range) -> bool:
-    """Take a block until this process ends; False if another process has it."""
-    folder = os.path.join(tempfile.gettempdir(), f"kavka-ports-{os.getuid()}")
-    os.makedirs(folder, exist_ok=True)
-    lock = os.open(os.path.join(folder, str(block.start)), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        return False
-    return True
 
 
 _leased: list[_Leases] = []
@@ -167,15 +155,24 @@ def _leases() -> _Leases:
     return _leased[0]
 
 
-def _is_free(port: int) -> bool:
-    with socket.socket() as sock:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            sock.bind(("127.0.0.1", port))
-            sock.listen(1)
-        except OSError:
-            return False
-        return True
+def _take(block: range) -> bool:
+    """Hold the first port of a block until this process ends; False if another process does."""
+    sock = _bound(block.start)
+    if sock is not None:
+        sock.detach()  # the system closes it, whatever becomes of the process
+    return sock is not None
+
+
+def _bound(port: int) -> socket.socket | None:
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind(("127.0.0.1", port))
+        sock.listen(1)  # with only bound ones that may be bound again the system sees no conflict
+    except OSError:
+        sock.close()
+        return None
+    return sock
 
 
 def _write(node: LocalNode, voters: list[str], config: Mapping[str, str]) -> None:
