@@ -131,3 +131,23 @@ def test_the_fixture_cleans_up_and_a_failing_test_shows_the_nodes_log(
     result = pytester.runpytest_subprocess("-q")
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["*kavka node log*", "*serves 127.0.0.1:*"])
+
+
+def test_each_worker_of_xdist_has_a_node_of_its_own(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KAVKA_TEST_BOOTSTRAP", raising=False)
+    program = """
+        from pathlib import Path
+
+        def test_a_node_without_the_topics_of_others(kavka):
+            assert kavka.client.admin.list_topics() == []
+            kavka.client.admin.create_topic("mine")
+            Path(__file__).with_suffix(".bootstrap").write_text(kavka.bootstrap)
+
+        def test_on_purpose(kavka):
+            assert not kavka.client.admin.list_topics()
+    """
+    pytester.makepyfile(test_first=program, test_second=program)
+    result = pytester.runpytest_subprocess("-q", "-n", "2", "--dist", "loadfile")
+    result.assert_outcomes(passed=2, failed=2)
+    assert str(result.stdout).count("kavka node log") == 2
+    assert len({path.read_text() for path in pytester.path.glob("*.bootstrap")}) == 2
