@@ -14,7 +14,7 @@ MAX_CONTROLLERS: Final = 3
 LISTENER, CONTROLLER = "PLAINTEXT", "CONTROLLER"
 _PORTS: Final = range(20_000, 32_000)
 """Below those that the system hands out: a node that is down for a while finds its port still free."""
-_BLOCK: Final = 200
+_BLOCK: Final = 50
 """So many ports at a time belong to one process, which gives out each of them once."""
 _chance: Final = random.SystemRandom()  # whatever seed a test run gives its processes, they choose different ports
 
