@@ -57,7 +57,7 @@ bench-kafka: setup ## The same work on Kavka and on Apache Kafka, in turns; half
 
 compat-jvm: setup ## Test with Kafka's own Java clients and tools (needs Java and Maven Central)
 	@$(BIN)/python tools/kafka_jars/fetch.py
-	@KAVKA_COMPAT_JVM=1 $(PYTEST) $(SIDE_BY_SIDE) tests/compat/jvm
+	@KAVKA_COMPAT_JVM=1 $(PYTEST) $(SIDE_BY_SIDE) --numprocesses=2 tests/compat/jvm
 
 clean: ## Remove everything that make created
 	@rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis bench/out
