@@ -14,7 +14,14 @@ READY := $(VENV)/.kavka-ready
 KERNELS := $(VENV)/.kavka-kernels
 SOURCES := $(wildcard src/kavka/kernels/*.py src/kavka/kernels/*.pxd) $(wildcard setup.py)
 
-.PHONY: help demo demo-node test check bench bench-kafka compat-jvm clean setup
+# Tests run side by side, one more at a time than there are cores, because many of them wait; tests/conftest.py says
+# which share a worker.
+WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+PYTEST = $(BIN)/python -m pytest -q
+SIDE_BY_SIDE = --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
+SMALL := tests/unit tests/architecture
+
+.PHONY: help demo demo-node unit test coverage check bench bench-kafka compat-jvm clean setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,8 +32,15 @@ demo: setup ## The whole story: a node, orders, a Spark pipeline, lake tables, a
 demo-node: setup ## A node alone: produce and consume, show the figures; half a minute, no Java
 	@$(BIN)/python examples/demo.py
 
-test: setup ## Run the tests
-	@$(BIN)/python -m pytest -q
+unit: setup ## Run the tests that start no nodes and no Spark; within a minute
+	@$(PYTEST) $(SIDE_BY_SIDE) -m 'not apart' $(SMALL)
+
+test: setup ## Run the tests; those that measure time after the others
+	@$(PYTEST) $(SIDE_BY_SIDE) -m 'not apart'
+	@$(PYTEST) -m apart
+
+coverage: setup ## Show how much of the code the tests of `make unit` run, and write build/coverage/index.html
+	@$(PYTEST) $(SIDE_BY_SIDE) -m 'not apart' --cov --cov-report=term:skip-covered --cov-report=html $(SMALL)
 
 check: setup ## Lint, formatting, types, architecture
 	@$(BIN)/ruff check .
@@ -43,7 +57,7 @@ bench-kafka: setup ## The same work on Kavka and on Apache Kafka, in turns; half
 
 compat-jvm: setup ## Test with Kafka's own Java clients and tools (needs Java and Maven Central)
 	@$(BIN)/python tools/kafka_jars/fetch.py
-	@KAVKA_COMPAT_JVM=1 $(BIN)/python -m pytest -q tests/compat/jvm
+	@KAVKA_COMPAT_JVM=1 $(PYTEST) $(SIDE_BY_SIDE) --numprocesses=2 tests/compat/jvm
 
 clean: ## Remove everything that make created
 	@rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis bench/out

@@ -69,6 +69,10 @@ class File:
         """No descriptor."""
         return -1
 
+    def read_at(self, position: int, length: int) -> bytes:
+        """No bytes."""
+        return b""
+
     def pin(self) -> None:
         """Nothing to keep."""
 

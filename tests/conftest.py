@@ -1,6 +1,9 @@
 """What every test shares."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -10,6 +13,41 @@ from kavka.testing import Cluster
 # How long an example takes says more about the machine's other work than about the code.
 settings.register_profile("kavka", deadline=None)
 settings.load_profile("kavka")
+
+TOGETHER = {
+    "spark": ("exactly_once", "jobs", "lake", "sink", "source", "stream"),
+    "compat/jvm/differential": ("differential", "planted"),
+}
+"""Files by folder whose tests share what takes long to start: they run in one worker, and begin first."""
+SHORT = ("tests/architecture", "tests/unit")
+"""What is left for the end, where it keeps all workers busy."""
+
+
+def _scope(node_id: str) -> str:
+    """The tests that run in one worker: those of a file, or of files that share something."""
+    file = node_id.partition("::")[0]
+    for folder, stems in TOGETHER.items():
+        if file.startswith(f"tests/{folder}/") and file.endswith(tuple(f"/test_{stem}.py" for stem in stems)):
+            return folder
+    return file
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests that take longest."""
+    items.sort(key=lambda item: (_scope(item.nodeid) not in TOGETHER, item.nodeid.startswith(SHORT)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Hand out tests side by side by what they share (xdist's own groups by mark do nothing from pytest 9.2 on)."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByScope(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _scope(nodeid)
+
+    return ByScope(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture(autouse=True, scope="session")

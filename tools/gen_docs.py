@@ -255,7 +255,8 @@ def acted_on() -> set[str]:
 
 def names_in(module: ast.Module) -> set[str]:
     """The constants that a module uses and does not define itself."""
-    used, own = set(), set()
+    used: set[str] = set()
+    own: set[str] = set()
     left: list[ast.AST] = [module]
     while left:
         node = left.pop()

@@ -38,6 +38,7 @@ def victim(cluster: Cluster, role: str, topic: str) -> int:
     return next(node for node in cluster.nodes if node not in (controller, leader))
 
 
+@pytest.mark.apart
 @pytest.mark.timeout(3600 if rounds(1, 0) else 300)
 @pytest.mark.parametrize("role", ROLES)
 def test_nothing_acknowledged_is_lost_when_a_node_is_killed(cluster: Cluster, role: str) -> None:
@@ -84,7 +85,7 @@ def test_nothing_acknowledged_is_lost_when_a_node_is_held_still(
         load.finish()
         read = load.check()
     say(f"pause {role}: {read} records, {load.count} acknowledged, longest time without writes", gaps)
-    assert max(gaps) < SESSION_SECONDS + 2.0 * slack()
+    assert max(gaps) < 2 * SESSION_SECONDS  # it is fenced after one
 
 
 def slack() -> float:

@@ -31,6 +31,7 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+@pytest.mark.apart
 @pytest.mark.skipif(not FULL, reason="KAVKA_SCALE=full")
 @pytest.mark.timeout(900)
 def test_a_thousand_partitions_fail_over_in_time_and_cost_little() -> None:

@@ -2,22 +2,26 @@
 
 A fenced block whose info string is `console test` holds commands after `$` and what they print; `...` stands for
 anything, also for whole lines, and `exit N` for the exit code. A `python test` block is a program that must
-succeed; `python file=NAME` writes a file for the commands after it. The address 127.0.0.1:9092 becomes the node's.
+succeed; `python file=NAME` writes a file for the commands after it. The address 127.0.0.1:9092 becomes the node's,
+those from 127.0.0.1:19092 on become free ones. What a page leaves running has its process id in a file NAME.pid.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from kavka.testing import Cluster
+from kavka.testing.local import free_ports
 
 ROOT = Path(__file__).parents[2]
 ADDRESS = "127.0.0.1:9092"
@@ -76,8 +80,26 @@ def execute(command: str, folder: Path, environment: dict[str, str]) -> list[str
     return [line.rstrip() for line in done.stdout.splitlines()] + code
 
 
+def in_a_row(count: int) -> int:
+    """The first of so many ports, one after the other, that nobody else is given."""
+    ports = set(free_ports(190))
+    return next(port for port in sorted(ports) if ports.issuperset(range(port, port + count)))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """Where a page's commands run; what they left running is ended."""
+    yield tmp_path
+    for file in tmp_path.glob("*.pid"):
+        pid = int(file.read_text())
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if os.readlink(f"/proc/{pid}/cwd") == str(tmp_path):  # else it has ended, and the id is another's by now
+                os.kill(pid, signal.SIGTERM)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_what_the_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:
+def test_what_the_page_shows_is_what_happens(page: Path, folder: Path) -> None:
+    first = in_a_row(6)
     with Cluster() as cluster:
         environment = {
             **os.environ,
@@ -89,16 +111,17 @@ def test_what_the_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None
         for language, mark, line, text in blocks(page.read_text()):
             where = f"{page.name}, line {line}"
             text = text.replace(ADDRESS, cluster.bootstrap)
+            text = re.sub(r"(?<=127\.0\.0\.1:)190(\d\d)", lambda found: str(first + int(found[1]) - 92), text)
             if mark.startswith("file="):
-                (tmp_path / mark.removeprefix("file=")).write_text(text)
+                (folder / mark.removeprefix("file=")).write_text(text)
             elif language == "python":
-                (tmp_path / "program.py").write_text(text)
-                actual = execute("python -W error program.py", tmp_path, environment)
+                (folder / "program.py").write_text(text)
+                actual = execute("python -W error program.py", folder, environment)
                 assert actual, where
                 assert not actual[-1].startswith("exit"), f"{where}: {actual}"
             else:
                 for command, expected in commands(text):
-                    actual = execute(command, tmp_path, environment)
+                    actual = execute(command, folder, environment)
                     expected = [each.rstrip() for each in expected]
                     assert matches(expected, actual), f"{where}: $ {command}\n" + "\n".join(actual)
 

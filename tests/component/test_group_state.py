@@ -157,6 +157,7 @@ def test_a_member_survives_the_restart_of_its_node(node):
     asyncio.run(scenario())
 
 
+@pytest.mark.apart
 def test_a_stop_tells_members_that_wait(node):
     async def scenario() -> None:
         quick = {"protocol": "classic", "heartbeat_interval_ms": 100}  # so long does it try to leave

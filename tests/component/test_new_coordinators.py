@@ -12,7 +12,7 @@ from kavka.broker.config import node_config
 from kavka.broker.coordinating import COORDINATORS
 from kavka.broker.coordination import GroupCoordination
 from kavka.broker.wiring import Node
-from kavka.client.connection import connect
+from kavka.client.connector import Connector
 from kavka.client.dial import TcpDial
 from kavka.coordinator.kind import GroupKind
 from kavka.coordinator.kinds import KINDS
@@ -221,7 +221,7 @@ def node(tmp_path):
             Node(node_config(texts), RealDisk(), SystemClock(), coordinators=makers).run(reports.put_nowait, stopping)
         )
         host, _, port = (await reports.get()).bootstrap.rpartition(":")
-        world.connection = await connect(TcpDial(), host, int(port))
+        world.connection = await Connector(TcpDial()).connect(host, int(port))
         try:
             yield world
         finally:

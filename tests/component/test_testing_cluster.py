@@ -152,3 +152,23 @@ def test_a_fixture_of_the_session_has_a_node_too(pytester: pytest.Pytester) -> N
         """
     )
     pytester.runpytest_subprocess("-q").assert_outcomes(passed=2)
+
+
+def test_each_worker_of_xdist_has_a_node_of_its_own(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KAVKA_TEST_BOOTSTRAP", raising=False)
+    program = """
+        from pathlib import Path
+
+        def test_a_node_without_the_topics_of_others(kavka):
+            assert kavka.client.admin.list_topics() == []
+            kavka.client.admin.create_topic("mine")
+            Path(__file__).with_suffix(".bootstrap").write_text(kavka.bootstrap)
+
+        def test_on_purpose(kavka):
+            assert not kavka.client.admin.list_topics()
+    """
+    pytester.makepyfile(test_first=program, test_second=program)
+    result = pytester.runpytest_subprocess("-q", "-n", "2", "--dist", "loadfile")
+    result.assert_outcomes(passed=2, failed=2)
+    assert str(result.stdout).count("kavka node log") == 2
+    assert len({path.read_text() for path in pytester.path.glob("*.bootstrap")}) == 2

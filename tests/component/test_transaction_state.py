@@ -7,7 +7,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from kavka.client.connection import connect
+from kavka.client.connector import Connector
 from kavka.client.dial import TcpDial
 from kavka.coordinator.txn.codec import CODEC
 from kavka.coordinator.txn.state import Transaction, entry
@@ -30,7 +30,7 @@ def node():
 
 async def ask(bootstrap, request, response, version, client_id="test"):
     host, _, port = bootstrap.rpartition(":")
-    connection = await connect(TcpDial(), host, int(port), client_id=client_id)
+    connection = await Connector(TcpDial()).connect(host, int(port), client_id=client_id)
     try:
         return await connection.request(request, response, version=version)
     finally:

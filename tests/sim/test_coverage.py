@@ -13,7 +13,8 @@ WANTED_PERCENT = 90
 SEEDS = 14
 PROGRAM = """
 import coverage, sys
-measured = coverage.Coverage(source_pkgs=["kavka.raft", "kavka.controller", "kavka.replication"], data_file=None)
+about = ["kavka.raft", "kavka.controller", "kavka.replication"]
+measured = coverage.Coverage(source_pkgs=about, data_file=None, config_file=False)
 measured.start()
 from kavka.testing.sim import simulate
 for seed in range(int(sys.argv[1])):

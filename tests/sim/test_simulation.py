@@ -15,7 +15,7 @@ from kavka.testing.sim import Outcome, Parts, ViolationError, simulate
 from kavka.testing.sim.seeds import run_seeds
 
 FULL = os.environ.get("KAVKA_SCALE") == "full"
-SEEDS = range(10_000 if FULL else 300)
+SEEDS = range(10_000 if FULL else 150)
 SEEDS_FOR_A_BUG = range(1_000, 1_060)
 
 

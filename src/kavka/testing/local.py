@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 from collections.abc import Mapping
@@ -15,9 +16,9 @@ MAX_CONTROLLERS: Final = 3
 LISTENER, CONTROLLER = "PLAINTEXT", "CONTROLLER"
 _PORTS: Final = range(20_000, 32_000)
 """Below those that the system hands out: a node that is down for a while finds its port still free."""
+_BLOCK: Final = 50
+"""So many ports at a time belong to one process, which gives out each of them once."""
 _chance: Final = random.SystemRandom()  # whatever seed a test run gives its processes, they choose different ports
-_given: Final[set[int]] = set()
-"""Those that this process has given out: one that nobody listens on may be that of a node that is down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,29 +120,71 @@ def read_layout(root: Path) -> list[LocalNode]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that nobody listens on, and that were not given out before."""
-    held: list[socket.socket] = []
-    if len(_given) > len(_PORTS) // 2:
-        _given.clear()  # most of those nodes are long gone
-    try:
-        while len(held) < count:
-            port = _chance.choice(_PORTS)
-            if port in _given:
-                continue
-            sock = socket.socket()
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                sock.bind(("127.0.0.1", port))
-                sock.listen(1)
-            except OSError:
+    """Ports of the loopback interface that nobody listens on, and that no process that runs was given before.
+
+    One that nobody listens on may be that of a node that is down: that is why a port is given out once.
+    """
+    return [_leases().next() for _ in range(count)]
+
+
+class _Leases:
+    """Blocks of ports that only this process gives out."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self._blocks = [range(first, first + _BLOCK) for first in range(_PORTS.start, _PORTS.stop, _BLOCK)]
+        _chance.shuffle(self._blocks)
+        self._own: list[range] = []
+        self._left: list[int] = []
+
+    def next(self) -> int:
+        """One more port."""
+        while True:
+            if not self._left:
+                block = self._lease()
+                self._left = _chance.sample(block[1:], len(block) - 1)
+            port = self._left.pop()
+            if (sock := _bound(port)) is not None:
                 sock.close()
-            else:
-                held.append(sock)
-                _given.add(port)
-        return [sock.getsockname()[1] for sock in held]
-    finally:
-        for sock in held:
-            sock.close()
+                return port
+
+    def _lease(self) -> range:
+        block = next((block for block in self._blocks if block not in self._own and _take(block)), None)
+        if block is None:
+            if not self._own:
+                raise OSError(f"processes that test with nodes have all ports from {_PORTS.start} to {_PORTS.stop}")
+            block = self._own.pop(0)  # whoever had its ports is long gone
+        self._own.append(block)
+        return block
+
+
+_leased: list[_Leases] = []
+
+
+def _leases() -> _Leases:
+    if not _leased or _leased[0].process != os.getpid():  # a forked child gives out ports of its own
+        _leased[:] = [_Leases()]
+    return _leased[0]
+
+
+def _take(block: range) -> bool:
+    """Hold the first port of a block until this process ends; False if another process does."""
+    sock = _bound(block.start)
+    if sock is not None:
+        sock.detach()  # the system closes it, whatever becomes of the process
+    return sock is not None
+
+
+def _bound(port: int) -> socket.socket | None:
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind(("127.0.0.1", port))
+        sock.listen(1)  # with only bound ones that may be bound again the system sees no conflict
+    except OSError:
+        sock.close()
+        return None
+    return sock
 
 
 def _write(node: LocalNode, voters: list[str], config: Mapping[str, str]) -> None:

@@ -22,21 +22,20 @@ ENABLED = os.environ.get("KAVKA_COMPAT_JVM") == "1"
 collect_ignore_glob = [] if ENABLED else ["*"]  # the switch: a plain `make test` needs no Java
 
 HERE = Path(__file__).resolve().parent
-COLLECTED = pytest.StashKey[list[pytest.Item]]()
 
 # So that the cases can say `from jvm.nodes import ...` and `from kafka_jars import fetch`.
 sys.path[:0] = [str(HERE.parent), str(HERE.parent.parent.parent / "tools")]
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     from jvm import waiting
     from jvm.nodes import KAVKA, target
 
-    ours = [item for item in items if HERE in item.path.parents]
-    config.stash[COLLECTED] = ours
     if target() != KAVKA:
         return
-    for item in ours:
+    for item in items:
+        if HERE not in item.path.parents:
+            continue
         reason = waiting.reason(waiting.name_of(item))
         if reason and not waiting.try_them():
             item.add_marker(pytest.mark.skip(reason=f"waits for {reason}"))
@@ -44,16 +43,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xfail(reason=f"waits for {reason}", strict=True))
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if not ENABLED:
         terminalreporter.write_line("tests/compat/jvm was left out: it needs Java, and make compat-jvm runs it")
         return
     from jvm import waiting
     from jvm.nodes import target
 
-    collected = [waiting.name_of(item) for item in config.stash.get(COLLECTED, [])]
-    waits = waiting.by_reason(collected)
-    terminalreporter.section(f"{len(collected)} cases against {target()}", sep="-")
+    # by what was reported: of tests that run side by side nothing else reaches the process that prints
+    reports = (one for some in terminalreporter.stats.values() for one in some if isinstance(one, pytest.TestReport))
+    cases = {waiting.name_in(report.nodeid) for report in reports}
+    waits = waiting.by_reason(cases)
+    terminalreporter.section(f"{len(cases)} cases against {target()}", sep="-")
     for reason, names in waits.items():
         terminalreporter.write_line(f"{len(names)} wait for {reason}:")
         for name in names:

@@ -19,6 +19,6 @@ def test_every_waiting_case_exists() -> None:
         check=False,
     )
     nodes = [line for line in listing.stdout.splitlines() if "::" in line and ".py" in line]
-    names = [f"{Path(node.split('::', 1)[0]).stem}::{node.split('::', 1)[1]}" for node in nodes]
+    names = [waiting.name_in(node) for node in nodes]
     assert len(names) > 100
     assert waiting.unknown(names) == []

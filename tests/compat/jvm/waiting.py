@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,6 +38,14 @@ def try_them() -> bool:
 def name_of(item: pytest.Item) -> str:
     """The name a case has here."""
     return f"{item.path.stem}::{item.name}"
+
+
+def name_in(node_id: str) -> str:
+    """The name a case has here, by pytest's name for it; in a group, that ends with @ and the group."""
+    file, _, case = node_id.partition("::")
+    if case.rfind("@") > case.rfind("]"):
+        case = case.rpartition("@")[0]
+    return f"{PurePath(file).stem}::{case}"
 
 
 def reason(name: str) -> str | None:

@@ -135,7 +135,7 @@ def test_requests_are_pipelined_and_answers_find_their_way() -> None:
 @pytest.mark.parametrize("step", [1, 7, 65_536])
 @pytest.mark.parametrize("hosts", [1, 100, 2000], ids=["small", "medium", "larger than the shared buffer"])
 def test_an_answer_may_arrive_in_any_pieces(step: int, hosts: int) -> None:
-    if step == 1 and hosts == 2000:
+    if step < 10 and hosts == 2000:
         hosts = 400  # still larger than the shared buffer
 
     async def talk(broker: Broker, connection: Connection) -> None:

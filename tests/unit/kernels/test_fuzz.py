@@ -12,6 +12,7 @@ import pytest
 from crc32c import crc32c
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.scale import rounds
 
 from kavka.kernels import COMPILED, plain_batches, plain_frames
 from kavka.kernels.batches import scan
@@ -29,7 +30,7 @@ if COMPILED:
     KERNELS.append((_batches, _frames))
 
 TWINS = pytest.mark.parametrize(("batches", "frames"), KERNELS, ids=["plain", "compiled"][: len(KERNELS)])
-FUZZ = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FUZZ = settings(max_examples=rounds(2000, 100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 BATCH = build_batch([Record(i, 1_700_000_000_000, b"k%d" % i, b"v" * 20, (("h", b"x"),)) for i in range(5)])
 PRODUCE = produce.ProduceRequest(

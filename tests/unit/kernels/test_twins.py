@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.scale import rounds
 
 from kavka.kernels import COMPILED, plain_batches, plain_frames, plain_responses
 from kavka.kernels.layout import INLINE_RECORDS
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.skipif(not COMPILED, reason="the kernels are not compil
 INT16 = st.integers(-(1 << 15), (1 << 15) - 1)
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
-THOROUGH = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+THOROUGH = settings(max_examples=rounds(2000, 100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def plainly(value: Any) -> Any:

@@ -75,9 +75,9 @@ def test_topics_that_come_and_go_are_noticed():
 
 def test_a_pattern_that_would_stall_other_engines_takes_no_time():
     world = World(*("a" * 200 + str(number) for number in range(100)))
-    began = time.perf_counter()
+    began = time.process_time()
     assert world.match("(a*)*b") == []
-    assert time.perf_counter() - began < 1.0
+    assert time.process_time() - began < 1.0
 
 
 def test_only_so_many_patterns_are_kept():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 from kavka.broker.config import load_config
@@ -70,3 +72,16 @@ def test_free_ports_are_free_and_distinct() -> None:
     assert len(set(ports)) == 5
     assert all(20_000 <= port < 32_000 for port in ports)
     assert not set(ports) & set(free_ports(5))
+
+
+def test_processes_side_by_side_are_given_different_ports() -> None:
+    program = "from kavka.testing.local import free_ports; print(*free_ports(200), flush=True); input()"
+    command = [sys.executable, "-c", program]
+    started = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    given = []
+    for process in started:
+        assert process.stdout is not None
+        given += process.stdout.readline().split()
+    for process in started:
+        process.communicate("\n")
+    assert len(given) == len(set(given)) == 800
