@@ -63,15 +63,13 @@ class Node:
 
     def __init__(self, root, id_, *, controller=True, auto_join=False):
         self.id = id_
-        self.controller = controller
-        self.auto_join = auto_join
+        self.controller, self.auto_join = controller, auto_join
         self.static = ()
         self.root = str(root / f"node{id_}")
         self.disk = RealDisk()
         self.directory_id = random_id()
         (self.port,) = free_ports(1)
-        self.loop = None
-        self._life = None
+        self.loop = self._life = None
 
     @property
     def endpoint(self):

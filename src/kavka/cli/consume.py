@@ -188,6 +188,8 @@ async def _print_group(
     Records beyond `most` are not asked for, because those that were given out are committed as read.
     """
     partitions = [TopicPartition(name, index) for name in topics for index in await member.partitions_of(name)]
+    if not follow and not partitions:
+        return
     ends = {} if follow else await member.end_offsets(*partitions)
     idle = 0.0
     while most is None or most > 0:
@@ -214,6 +216,7 @@ async def _require_a_share(bootstrap: str, member: GroupConsumer) -> None:
     others = [each for each in group.members if each.id != member.member_id]
     if (
         group.state == STABLE
+        and others  # who is alone gets all there is, though perhaps only with the next heartbeat
         and len(others) < len(group.members)
         and not any(each.partitions for each in group.members if each not in others)
     ):

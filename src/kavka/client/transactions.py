@@ -29,6 +29,7 @@ from kavka.model.errors import (
     TransactionalIdAuthorizationFailed,
     TransactionCoordinatorFenced,
     UnknownProducerId,
+    UnknownTopicOrPartition,
     UnsupportedVersion,
 )
 from kavka.model.types import TopicPartition
@@ -57,6 +58,9 @@ BUMPS_EPOCH: Final = 2
 TWO_PHASES_SINCE: Final = 6
 FIRST_RETRY_SECONDS: Final = 0.001
 """The markers of the last transaction are mostly written by then."""
+ASKED_AGAIN: Final = (ConcurrentTransactions.code, NetworkException.code, UnknownTopicOrPartition.code)
+KNOWN_EVERYWHERE_SECONDS: Final = 5.0
+"""How long a topic that was just created may be unknown to some node."""
 FATAL: Final = (
     ProducerFenced,
     InvalidProducerEpoch,
@@ -263,6 +267,7 @@ class Transactor:
         """The coordinator's answer, asked again while the last transaction is being ended."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._max_block_ms / 1000
+        known_by = loop.time() + KNOWN_EVERYWHERE_SECONDS
         for attempt in count(1):
             left_ms = max(1, int((deadline - loop.time()) * 1000))
             answer = await (link or self._link).ask(
@@ -270,7 +275,8 @@ class Transactor:
             )
             wait = min(FIRST_RETRY_SECONDS * 2 ** min(attempt, 10), self._pool.retry_delay(attempt))
             found = code(answer)
-            if found not in (ConcurrentTransactions.code, NetworkException.code) or loop.time() + wait > deadline:
+            until = known_by if found == UnknownTopicOrPartition.code else deadline
+            if found not in ASKED_AGAIN or loop.time() + wait > until:
                 return answer
             log.debug("%s of %r is sent again: %s", type(request).__name__, self.transactional_id, error_for(found))
             await asyncio.sleep(wait)
