@@ -24,7 +24,7 @@ collect_ignore_glob = [] if ENABLED else ["*"]  # the switch: a plain `make test
 HERE = Path(__file__).resolve().parent
 
 # So that the cases can say `from jvm.nodes import ...` and `from kafka_jars import fetch`.
-sys.path[:0] = [str(HERE.parent), str(HERE.parent.parent.parent / "tools")]
+sys.path[:0] = [str(HERE.parent), str(HERE.parent.parent), str(HERE.parent.parent.parent / "tools")]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,0 +1,1 @@
+"""Who may do what: principals, access rules and the decisions made of them. Pure."""

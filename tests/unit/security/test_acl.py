@@ -1,0 +1,79 @@
+"""Rules, the resources they concern and the filters that mean them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kavka.security.acl import (
+    OPERATIONS,
+    REFUSED,
+    Acl,
+    AclFilter,
+    Acls,
+    Operation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+)
+
+
+def acl(name: str, pattern: PatternType = PatternType.LITERAL, kind: ResourceType = ResourceType.TOPIC) -> Acl:
+    return Acl(kind, name, pattern, Operation.READ, "User:alice", "*", PermissionType.ALLOW)
+
+
+def names(acls: Acls, name: str, kind: ResourceType = ResourceType.TOPIC) -> list[str]:
+    return [found.resource_name for found in acls.of(kind, name)]
+
+
+def test_a_resource_is_concerned_by_its_name_its_prefixes_and_the_wildcard() -> None:
+    acls = Acls(
+        [
+            acl("orders"),
+            acl("ord"),
+            acl("ord", PatternType.PREFIXED),
+            acl("o", PatternType.PREFIXED),
+            acl("x", PatternType.PREFIXED),
+            acl("*"),
+            acl("orders", kind=ResourceType.GROUP),
+        ]
+    )
+    assert names(acls, "orders") == ["orders", "ord", "o", "*"]
+    assert names(acls, "ord") == ["ord", "ord", "o", "*"]
+    assert names(acls, "else") == ["*"]
+    assert names(acls, "orders", ResourceType.GROUP) == ["orders"]
+    assert len(acls) == len(list(acls)) == 7
+
+
+def test_a_rule_given_twice_is_one() -> None:
+    assert len(Acls([acl("a"), acl("a")])) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "pattern", "meant"),
+    [
+        (None, PatternType.ANY, ["*", "or", "orders"]),
+        ("orders", PatternType.LITERAL, ["orders"]),
+        ("or", PatternType.PREFIXED, ["or"]),
+        ("orders", PatternType.MATCH, ["*", "or", "orders"]),
+        ("or", PatternType.ANY, ["or"]),
+        ("else", PatternType.MATCH, ["*"]),
+    ],
+)
+def test_a_filter_means_patterns_or_what_they_match(asked: str | None, pattern: PatternType, meant: list[str]) -> None:
+    wanted = AclFilter(ResourceType.TOPIC, asked, pattern, Operation.ANY, None, None, PermissionType.ANY)
+    rules = [acl("orders"), acl("*"), acl("or", PatternType.PREFIXED), acl("orders", kind=ResourceType.GROUP)]
+    assert sorted(rule.resource_name for rule in rules if wanted.matches(rule)) == meant
+
+
+def test_a_filter_with_numbers_that_mean_nothing_is_unknown() -> None:
+    known = AclFilter(ResourceType.ANY, None, PatternType.ANY, Operation.ANY, None, None, PermissionType.ANY)
+    assert not known.is_unknown
+    for field in ("resource_type", "pattern_type", "operation", "permission_type"):
+        assert known._replace(**{field: 99}).is_unknown
+        assert known._replace(**{field: 0}).is_unknown
+
+
+def test_every_kind_of_resource_has_operations_and_an_error() -> None:
+    kinds = set(ResourceType) - {ResourceType.ANY}
+    assert set(OPERATIONS) == set(REFUSED) == kinds
+    assert ResourceType.DELEGATION_TOKEN.title == "DelegationToken"
