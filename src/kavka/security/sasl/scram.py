@@ -1,0 +1,245 @@
+"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802) as Kafka speaks them: no channel binding, delegation tokens by extension.
+
+The server never learns a password: it keeps what `Credential` has. Somebody who is not known is answered like
+everybody else, with a salt that is always the same for that name, and refused at the end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from kavka.model.errors import SaslAuthenticationFailed
+from kavka.security.sasl.exchange import Authenticated, SaslRefused
+
+MIN_ITERATIONS: Final = 4096
+MAX_ITERATIONS: Final = 16384
+BELIEVED_ITERATIONS: Final = 1_000_000  # more would keep a client busy for longer than any server needs
+TOKEN_AUTH: Final = "tokenauth"
+
+_SASL_NAME: Final = r"(?:[\x01-\x2B\x2D-\x3C\x3E-\x7F]|=2C|=3D)+"
+_VALUE: Final = r"[\x01-\x2B\x2D-\x7F]+"
+_NONCE: Final = r"[\x21-\x2B\x2D-\x7E]+"
+_BASE64: Final = r"(?:[a-zA-Z0-9/+]{4})*(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)?"
+_EXTENSIONS: Final = rf"(?:,[A-Za-z]+={_VALUE})*"
+_CLIENT_FIRST: Final = re.compile(
+    rf"(?P<gs2>n,(?:a=(?P<authzid>{_SASL_NAME}))?,)"
+    rf"(?P<bare>(?:m={_VALUE},)?n=(?P<name>{_SASL_NAME}),r=(?P<nonce>{_NONCE})(?P<extensions>{_EXTENSIONS}))"
+)
+_SERVER_FIRST: Final = re.compile(
+    rf"(?:m={_VALUE},)?r=(?P<nonce>{_NONCE}),s=(?P<salt>{_BASE64}),i=(?P<iterations>[0-9]{{1,9}}){_EXTENSIONS}"
+)
+_CLIENT_FINAL: Final = re.compile(
+    rf"(?P<unsigned>c=(?P<channel>{_BASE64}),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
+)
+_SERVER_FINAL: Final = re.compile(rf"(?:e=(?P<error>{_VALUE})|v=(?P<signature>{_BASE64})){_EXTENSIONS}")
+
+
+class Mechanism(IntEnum):
+    """The two of them, by Kafka's numbers."""
+
+    SCRAM_SHA_256 = 1
+    SCRAM_SHA_512 = 2
+
+    @property
+    def mechanism_name(self) -> str:
+        """As clients ask for it."""
+        return self.name.replace("_", "-")
+
+    @property
+    def hash_name(self) -> str:
+        """The hash behind it."""
+        return "sha256" if self is Mechanism.SCRAM_SHA_256 else "sha512"
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What a node keeps of a password."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    def __repr__(self) -> str:
+        return f"Credential(iterations={self.iterations})"  # keys never reach a log
+
+    @staticmethod
+    def of_password(mechanism: Mechanism, password: str, salt: bytes, iterations: int = MIN_ITERATIONS) -> Credential:
+        """Made of a password; takes some milliseconds, as it is meant to."""
+        salted = hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
+        return Credential.of_salted(mechanism, salted, salt, iterations)
+
+    @staticmethod
+    def of_salted(mechanism: Mechanism, salted_password: bytes, salt: bytes, iterations: int) -> Credential:
+        """Made of what clients send to have a credential set (KIP-554)."""
+        name = mechanism.hash_name
+        stored_key = hashlib.new(name, _hmac(name, salted_password, b"Client Key")).digest()
+        return Credential(salt, stored_key, _hmac(name, salted_password, b"Server Key"), iterations)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCredential:
+    """A delegation token, as it can be logged in with."""
+
+    credential: Credential
+    owner: str
+    expires_at_ms: int
+
+
+class Credentials:
+    """Where a server looks names up."""
+
+    def __init__(
+        self,
+        users: Callable[[str], Credential | None],
+        tokens: Callable[[str], TokenCredential | None],
+        secret: bytes,
+    ) -> None:
+        """The secret makes up what is told to people who are not known; it stays the same while the node runs."""
+        self.users = users
+        self.tokens = tokens
+        self.secret = secret
+
+
+class ScramServer:
+    """Judges one login."""
+
+    def __init__(self, mechanism: Mechanism, credentials: Credentials, nonce: str) -> None:
+        self._hash = mechanism.hash_name
+        self._credentials = credentials
+        self._nonce = nonce
+        self._first: tuple[str, str, str] | None = None  # the client's bare message, ours, the whole nonce
+        self._credential: Credential | None = None
+        self._known = False
+        self._claimed: Authenticated | None = None
+        self._gs2 = b""
+        self.authenticated: Authenticated | None = None
+
+    def respond(self, token: bytes) -> bytes:
+        """The challenge, and then the proof that this server knows the password too."""
+        message = token.decode("utf-8", errors="replace")
+        if self.authenticated is not None:
+            raise SaslRefused("a token came after the login")
+        return self._challenge(message) if self._first is None else self._judge(message)
+
+    def _challenge(self, message: str) -> bytes:
+        found = _CLIENT_FIRST.fullmatch(message)
+        if found is None:
+            raise SaslRefused("the client's first message is not of SCRAM's form")
+        name = _plain_name(found["name"])
+        extensions = dict(pair.partition("=")[::2] for pair in found["extensions"].split(",") if pair)
+        self._look_up(name, by_token=extensions.get(TOKEN_AUTH, "").lower() == "true")
+        if found["authzid"] is not None and _plain_name(found["authzid"]) != name:
+            raise SaslAuthenticationFailed(
+                "Authentication failed: Client requested an authorization id that is different from username"
+            )
+        assert self._credential is not None
+        self._gs2 = found["gs2"].encode()
+        nonce = found["nonce"] + self._nonce
+        answer = f"r={nonce},s={b64encode(self._credential.salt).decode()},i={self._credential.iterations}"
+        self._first = (found["bare"], answer, nonce)
+        return answer.encode()
+
+    def _look_up(self, name: str, *, by_token: bool) -> None:
+        if by_token:
+            token = self._credentials.tokens(name)
+            credential = token.credential if token is not None else None
+            if token is not None:
+                self._claimed = Authenticated(token.owner, token.expires_at_ms, token_authenticated=True)
+        else:
+            credential = self._credentials.users(name)
+            self._claimed = Authenticated(name)
+        self._known = credential is not None
+        if credential is None:
+            made_up = _hmac("sha512", self._credentials.secret, name.encode())
+            size = hashlib.new(self._hash).digest_size
+            credential = Credential(made_up[:26], made_up[-size:], made_up[-size:], MIN_ITERATIONS)
+        self._credential = credential
+
+    def _judge(self, message: str) -> bytes:
+        assert self._first is not None
+        assert self._credential is not None
+        bare, answer, nonce = self._first
+        found = _CLIENT_FINAL.fullmatch(message)
+        if found is None:
+            raise SaslRefused("the client's final message is not of SCRAM's form")
+        if not hmac.compare_digest(found["nonce"], nonce):
+            raise SaslRefused("the nonce in the final message is another one")
+        if b64decode(found["channel"]) != self._gs2:
+            raise SaslRefused("the channel binding in the final message is another one")
+        signed = f"{bare},{answer},{found['unsigned']}".encode()
+        signature = _hmac(self._hash, self._credential.stored_key, signed)
+        client_key = _xor(signature, b64decode(found["proof"]))
+        stored_key = hashlib.new(self._hash, client_key).digest()
+        right = hmac.compare_digest(stored_key, self._credential.stored_key)
+        if not (right and self._known):
+            raise SaslRefused("the credentials are wrong" if self._known else "there are no such credentials")
+        self.authenticated = self._claimed
+        return b"v=" + b64encode(_hmac(self._hash, self._credential.server_key, signed))
+
+
+class ScramClient:
+    """Logs in with a password, or with a delegation token and its HMAC."""
+
+    def __init__(
+        self, mechanism: Mechanism, name: str, password: str, nonce: str, extensions: Mapping[str, str] | None = None
+    ) -> None:
+        self._hash = mechanism.hash_name
+        self._password = password
+        self._nonce = nonce
+        more = "".join(f",{key}={value}" for key, value in (extensions or {}).items())
+        self._bare = f"n={name.replace('=', '=3D').replace(',', '=2C')},r={nonce}{more}"
+        self._expected: bytes | None = None
+
+    def begin(self) -> bytes:
+        """Who it is."""
+        return f"n,,{self._bare}".encode()
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        """The proof, and then nothing more if the server has given its own."""
+        message = challenge.decode("utf-8", errors="replace")
+        if self._expected is not None:
+            self._check_server(message)
+            return None
+        found = _SERVER_FIRST.fullmatch(message)
+        if found is None or not found["nonce"].startswith(self._nonce):
+            raise SaslAuthenticationFailed("the server's first message is not of SCRAM's form")
+        iterations = int(found["iterations"])
+        if not MIN_ITERATIONS <= iterations <= BELIEVED_ITERATIONS:
+            raise SaslAuthenticationFailed(f"the server asks for {iterations} iterations")
+        salted = hashlib.pbkdf2_hmac(self._hash, self._password.encode(), b64decode(found["salt"]), iterations)
+        unsigned = f"c={b64encode(b'n,,').decode()},r={found['nonce']}"
+        signed = f"{self._bare},{message},{unsigned}".encode()
+        client_key = _hmac(self._hash, salted, b"Client Key")
+        signature = _hmac(self._hash, hashlib.new(self._hash, client_key).digest(), signed)
+        self._expected = _hmac(self._hash, _hmac(self._hash, salted, b"Server Key"), signed)
+        return f"{unsigned},p={b64encode(_xor(client_key, signature)).decode()}".encode()
+
+    def _check_server(self, message: str) -> None:
+        found = _SERVER_FINAL.fullmatch(message)
+        if found is None or found["error"] is not None:
+            raise SaslAuthenticationFailed("the server did not prove that it knows the password")
+        assert self._expected is not None
+        if not hmac.compare_digest(b64decode(found["signature"]), self._expected):
+            raise SaslAuthenticationFailed("the server's proof is wrong: it does not know the password")
+
+
+def _plain_name(sasl_name: str) -> str:
+    return sasl_name.replace("=2C", ",").replace("=3D", "=")
+
+
+def _hmac(hash_name: str, key: bytes, message: bytes) -> bytes:
+    return hmac.digest(key, message, hash_name)
+
+
+def _xor(one: bytes, other: bytes) -> bytes:
+    if len(one) != len(other):
+        raise SaslRefused("the proof has another length than the hash")
+    return bytes(a ^ b for a, b in zip(one, other, strict=True))
