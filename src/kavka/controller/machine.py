@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from kavka.controller import features, producer_ids
+from kavka.controller import acls, features, producer_ids, quotas, scram
 from kavka.controller.bootstrap import activation_records
 from kavka.controller.brokers import (
     BrokerRequest,
@@ -30,13 +30,20 @@ from kavka.controller.placement import Draw
 from kavka.controller.producer_ids import ProducerIdBlock
 from kavka.controller.reassignment import Moving, Reassign, Reassignments
 from kavka.controller.registration import Registrations
+from kavka.controller.tokens import Token, TokenRules, Tokens
 from kavka.controller.topics import CreatedTopic, NewPartitions, NewTopic, Topics
 from kavka.metadata.delta import MetadataDelta, apply
 from kavka.metadata.image import EMPTY, ConfigResource, MetadataImage, PartitionImage
 from kavka.model.errors import KafkaError
 from kavka.model.settings import BROKER_SESSION_TIMEOUT_MS, Values
+from kavka.model.settings.security import (
+    DELEGATION_TOKEN_EXPIRY_TIME_MS,
+    DELEGATION_TOKEN_MAX_LIFETIME_MS,
+    DELEGATION_TOKEN_SECRET_KEY,
+)
 from kavka.model.transition import Transition
 from kavka.model.types import Uuid
+from kavka.security.acl import Acl, AclFilter
 
 
 class Controller:
@@ -65,7 +72,14 @@ class Controller:
         self._elections = Elections(self._effective, self._index)
         self._reassignments = Reassignments(self._effective, self._index)
         self._directories = Directories(self._effective, self._index)
-        self._periodic = Periodic(static, self._elections)
+        self._new_id = new_id
+        token_rules = TokenRules(
+            static[DELEGATION_TOKEN_SECRET_KEY],
+            static[DELEGATION_TOKEN_MAX_LIFETIME_MS],
+            static[DELEGATION_TOKEN_EXPIRY_TIME_MS],
+        )
+        self._tokens = Tokens(token_rules, new_id)
+        self._periodic = Periodic(static, self._elections, self._tokens)
         self._configs = Configs(self._effective)
         self._topics = Topics(self._effective, self._configs, draw, new_id)
 
@@ -170,6 +184,42 @@ class Controller:
     def update_features(self, updates: Mapping[str, FeatureUpdate], *, validate_only: bool = False) -> Transition[None]:
         """Finalize other levels of features; raises InvalidUpdateVersion."""
         return features.update(self.image, self._effective, self.kraft_version, updates, validate_only)
+
+    # -- security -----------------------------------------------------------------------------------
+
+    def create_acls(self, wanted: Sequence[Acl]) -> Transition[list[KafkaError | None]]:
+        """Put access rules in force; an outcome for each, in order."""
+        return acls.create(self.image, wanted, self._new_id)
+
+    def delete_acls(self, filters: Sequence[AclFilter]) -> Transition[list[list[Acl] | KafkaError]]:
+        """End access rules; for each filter those that it meant, in order."""
+        return acls.delete(self.image, filters)
+
+    def alter_scram_credentials(
+        self, deletions: Sequence[scram.Deletion], upsertions: Sequence[scram.Upsertion]
+    ) -> Transition[dict[str, KafkaError | None]]:
+        """Set and remove SCRAM credentials; an outcome for each user."""
+        return scram.alter(self.image, deletions, upsertions)
+
+    def alter_client_quotas(
+        self, wanted: Sequence[quotas.Alteration], *, validate_only: bool = False
+    ) -> Transition[list[KafkaError | None]]:
+        """Set and remove client quotas; an outcome for each entity, in order."""
+        return quotas.alter(self.image, wanted, validate_only=validate_only)
+
+    def create_token(
+        self, requester: str, owner: str, renewers: Sequence[str], max_lifetime_ms: int, now_ms: int
+    ) -> Transition[Token]:
+        """Hand out a delegation token."""
+        return self._tokens.create(self.image, requester, owner, renewers, max_lifetime_ms, now_ms)
+
+    def renew_token(self, by: str, hmac: bytes, period_ms: int, now_ms: int) -> Transition[int]:
+        """Let a delegation token live on; the reply is until when."""
+        return self._tokens.renew(self.image, by, hmac, period_ms, now_ms)
+
+    def expire_token(self, by: str, hmac: bytes, period_ms: int, now_ms: int) -> Transition[int]:
+        """End a delegation token; the reply is when."""
+        return self._tokens.expire(self.image, by, hmac, period_ms, now_ms)
 
     # -- nodes ----------------------------------------------------------------------------------------
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import insort
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
-from functools import cached_property
 from typing import Final, NamedTuple
 
 from kavka.model.errors import (
@@ -186,24 +187,40 @@ class AclFilter(NamedTuple):
 
 
 class Acls:
-    """The rules in force, indexed by the resources that they concern; made once for each change."""
+    """The rules in force, by the resources that they concern."""
 
-    __slots__ = ("__dict__", "_literal", "_prefixed")
+    __slots__ = ("_lengths", "_literal", "_prefixed")
 
     def __init__(self, acls: Iterable[Acl] = ()) -> None:
         self._literal: dict[tuple[int, str], list[Acl]] = {}
         self._prefixed: dict[tuple[int, str], list[Acl]] = {}
-        for acl in sorted(set(acls)):
-            index = self._prefixed if acl.pattern_type == PatternType.PREFIXED else self._literal
-            index.setdefault((acl.resource_type, acl.resource_name), []).append(acl)
+        self._lengths: dict[int, Counter[int]] = {}
+        for acl in acls:
+            self.add(acl)
 
-    @cached_property
-    def _lengths(self) -> dict[int, list[int]]:
-        """The lengths of the prefixes of each resource type, longest first."""
-        lengths: dict[int, set[int]] = {}
-        for resource_type, prefix in self._prefixed:
-            lengths.setdefault(resource_type, set()).add(len(prefix))
-        return {resource_type: sorted(found, reverse=True) for resource_type, found in lengths.items()}
+    def add(self, acl: Acl) -> None:
+        """Put a rule in force; one that is in force already stays one."""
+        rules = self._index(acl).setdefault((acl.resource_type, acl.resource_name), [])
+        if acl in rules:
+            return
+        insort(rules, acl)
+        if acl.pattern_type == PatternType.PREFIXED:
+            self._lengths.setdefault(acl.resource_type, Counter())[len(acl.resource_name)] += 1
+
+    def remove(self, acl: Acl) -> None:
+        """End a rule."""
+        index, key = self._index(acl), (acl.resource_type, acl.resource_name)
+        index[key].remove(acl)
+        if not index[key]:
+            del index[key]
+        if acl.pattern_type == PatternType.PREFIXED:
+            lengths = self._lengths[acl.resource_type]
+            lengths[len(acl.resource_name)] -= 1
+            if not lengths[len(acl.resource_name)]:
+                del lengths[len(acl.resource_name)]
+
+    def _index(self, acl: Acl) -> dict[tuple[int, str], list[Acl]]:
+        return self._prefixed if acl.pattern_type == PatternType.PREFIXED else self._literal
 
     def __iter__(self) -> Iterator[Acl]:
         for index in (self._literal, self._prefixed):

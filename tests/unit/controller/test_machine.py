@@ -10,7 +10,10 @@ from kavka.controller.directories import InDirectory
 from kavka.controller.features import FeatureUpdate
 from kavka.controller.index import PartitionIndex
 from kavka.controller.isr import InSync, IsrRequest
+from kavka.controller.quotas import Alteration
 from kavka.controller.reassignment import Reassign
+from kavka.controller.scram import Deletion, Upsertion
+from kavka.controller.tokens import token_hmac
 from kavka.controller.topics import NewPartitions, NewTopic
 from kavka.metadata.delta import apply
 from kavka.metadata.image import EMPTY, ConfigResource
@@ -19,6 +22,7 @@ from kavka.metadata.records import decode_record, encode_record
 from kavka.metadata.versions import write_version
 from kavka.model.errors import KafkaError
 from kavka.model.types import Uuid
+from kavka.security.acl import Acl, AclFilter
 
 NAMES = st.sampled_from(["a", "b", "a.b", "a_b", "", "bad name", "c"])
 IDS = st.integers(1, 4)
@@ -39,6 +43,44 @@ GOOD_TOPICS = st.builds(NewTopic, NAMES, st.integers(1, 3), st.integers(1, 4))
 RESOURCES = st.builds(ConfigResource, st.sampled_from([2, 4, 8, 16, 32, 7]), st.sampled_from(["a", "1", "", "g"]))
 KEYS = st.sampled_from(["retention.ms", "cleanup.policy", "min.insync.replicas", "log.cleaner.threads", "interval.ms"])
 OPS = st.tuples(st.sampled_from([0, 1, 2, 3, 9]), st.sampled_from(["1", "500", "compact", "", None]))
+
+USERS = st.sampled_from(["", "User:alice", "User:bob", "Group:g"])
+MECHANISMS = st.sampled_from([0, 1, 2])
+ACLS = st.builds(
+    Acl,
+    st.sampled_from([0, 1, 2, 3, 4]),
+    st.sampled_from(["", "a", "*", "kafka-cluster"]),
+    st.sampled_from([1, 3, 4]),
+    st.sampled_from([0, 1, 2, 3, 8]),
+    USERS,
+    st.sampled_from(["*", "127.0.0.1"]),
+    st.sampled_from([0, 2, 3]),
+)
+FILTERS = st.builds(
+    AclFilter,
+    st.sampled_from([0, 1, 2]),
+    st.sampled_from([None, "a", "*"]),
+    st.sampled_from([1, 2, 3]),
+    st.sampled_from([1, 3]),
+    st.sampled_from([None, "User:alice"]),
+    st.sampled_from([None, "*"]),
+    st.sampled_from([1, 3]),
+)
+UPSERTIONS = st.builds(Upsertion, USERS, MECHANISMS, st.sampled_from([100, 4096, 99_999]), st.just(b"s"), st.just(b"p"))
+QUOTAS = st.builds(
+    Alteration,
+    st.lists(
+        st.tuples(st.sampled_from(["user", "client-id", "ip", "x"]), st.sampled_from([None, "", "a", "::1"])),
+        max_size=2,
+    ).map(tuple),
+    st.lists(
+        st.tuples(
+            st.sampled_from(["producer_byte_rate", "request_percentage", "connection_creation_rate", "x"]),
+            st.sampled_from([None, -1.0, 0.5, 1000.0, 1e30]),
+        ),
+        max_size=2,
+    ),
+)
 
 CALLS = st.one_of(
     st.tuples(st.just("create"), st.lists(TOPICS, max_size=3, unique_by=lambda topic: topic.name), st.booleans()),
@@ -66,6 +108,12 @@ CALLS = st.one_of(
     st.tuples(st.just("lost directory"), IDS, st.integers(0, 1)),
     st.tuples(st.just("unregister"), IDS),
     st.tuples(st.just("disconnect"), IDS),
+    st.tuples(st.just("acls"), st.lists(ACLS, max_size=3)),
+    st.tuples(st.just("no acls"), st.lists(FILTERS, max_size=2)),
+    st.tuples(st.just("scram"), st.lists(st.builds(Deletion, USERS, MECHANISMS), max_size=2), st.lists(UPSERTIONS)),
+    st.tuples(st.just("quotas"), st.lists(QUOTAS, max_size=2), st.booleans()),
+    st.tuples(st.just("token"), USERS, st.lists(USERS, max_size=1), st.sampled_from([-1, 5000])),
+    st.tuples(st.just("renew"), USERS, st.integers(0, 2), st.sampled_from([-1, 0, 5000]), st.booleans()),
     st.tuples(st.just("tick")),
     st.tuples(st.just("lead"), st.integers(1, 4)),
 )
@@ -98,8 +146,29 @@ def call(ledger, one):
             ledger.update_features({name: FeatureUpdate(level, 1 if level else 2)})
         case ("ids", id_) if id_ in image.cluster.brokers:
             ledger.allocate_producer_ids(id_, image.cluster.brokers[id_].epoch)
-        case _:
+        case _ if not call_about_security(ledger, one):
             call_about_partitions(ledger, one)
+
+
+def call_about_security(ledger, one):
+    match one:
+        case ("acls", rules):
+            ledger.create_acls(rules)
+        case ("no acls", filters):
+            ledger.delete_acls(filters)
+        case ("scram", deletions, upsertions):
+            ledger.alter_scram_credentials(deletions, upsertions)
+        case ("quotas", wanted, validate_only):
+            ledger.alter_client_quotas(wanted, validate_only=validate_only)
+        case ("token", user, renewers, lifetime):
+            ledger.create_token(user, user, renewers, lifetime, ledger.now_ms)
+        case ("renew", user, which, period, end):
+            ids = [*ledger.image.kept.tokens, "none", "none", "none"]
+            hmac = token_hmac("secret", ids[which])
+            (ledger.expire_token if end else ledger.renew_token)(user, hmac, period, ledger.now_ms)
+        case _:
+            return False
+    return True
 
 
 def call_about_partitions(ledger, one):
@@ -195,7 +264,7 @@ def plain(value):
 @settings(deadline=None, max_examples=150)
 @given(st.lists(CALLS, max_size=25))
 def test_any_sequence_of_calls_is_rebuilt_from_the_log_and_from_a_snapshot(ledgers, calls):
-    ledger = ledgers()
+    ledger = ledgers(delegation_token_secret_key="secret")
     for id_ in (1, 2, 3):
         ledger.broker(id_, dirs=2)
     ledger.topic("a", partitions=3, replication=3)

@@ -5,8 +5,9 @@ Each kept record stands under its key until another record replaces or removes i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final
 
 from kavka.metadata.image.persistent import GONE, Gone, PersistentMap
@@ -35,7 +36,12 @@ EMPTY_KEPT = KeptImage(PersistentMap(), PersistentMap(), PersistentMap(), Persis
 
 
 def _quota_key(record: ClientQuotaRecord) -> Hashable:
-    return tuple(sorted((one.entity_type, one.entity_name or "") for one in record.entity)), record.key
+    return entity_key((one.entity_type, one.entity_name) for one in record.entity), record.key
+
+
+def entity_key(entity: Iterable[tuple[str, str | None]]) -> tuple[tuple[str, str | None], ...]:
+    """Whom a quota is for: each type with a name, None for those that have no quota of their own."""
+    return tuple(sorted(entity, key=itemgetter(0)))
 
 
 KEEPS: Final[dict[type, tuple[str, Callable[[Any], Hashable]]]] = {
