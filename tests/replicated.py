@@ -14,7 +14,7 @@ from kavka.broker.context import Context
 from kavka.broker.dispatch import Dispatcher
 from kavka.broker.handlers import load
 from kavka.broker.handlers.fetch import Fetch
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import NOTHING, handler
 from kavka.broker.handlers.produce import Produce
 from kavka.client.connection import Connection
 from kavka.client.connector import Connector
@@ -61,7 +61,7 @@ CLOCK = SystemClock()
 DEADLINE_SECONDS = 20
 
 
-@handler(ApiVersionsRequest)
+@handler(ApiVersionsRequest, NOTHING)
 async def api_versions(request: ApiVersionsRequest, ctx: Context) -> ApiVersionsResponse:
     """What these nodes serve."""
     rows = [

@@ -63,8 +63,10 @@ class ControllerRole:
 
     async def _here(self, request: Any) -> Any:
         """The answer of this node, which is the active controller."""
+        key = declared(type(request)).key
         context = Context(
-            api_version=API[declared(type(request)).key].latest_stable_version,
+            api_key=key,
+            api_version=API[key].latest_stable_version,
             client_id=f"kavka-node-{self._controller.node_id}",
             session=Session(NO_CONNECTION, listener="", client_host="127.0.0.1", client_port=0),
             now_ms=self._clock.now_ms(),

@@ -15,20 +15,21 @@ from typing import Any, Protocol, get_type_hints
 
 from kavka.broker.context import BROKER, Context, Kind
 from kavka.broker.handlers import latest_version, load, modules
-from kavka.broker.handlers.marks import request_of
+from kavka.broker.handlers.marks import Right, needs_of, request_of
 from kavka.broker.slots import Place, Slots
 from kavka.broker.throttling import Throttle, Throttled
 from kavka.kernels.frames import parse_header
 from kavka.metadata.live import LiveSettings
 from kavka.model.clock import Clock
-from kavka.model.errors import KafkaError, MalformedMessage, UnknownServerError, UnsupportedVersion, code_of
+from kavka.model.errors import KafkaError, MalformedMessage, UnknownServerError, UnsupportedVersion
 from kavka.model.types import Piece
 from kavka.net.connection import Connection
 from kavka.net.responses import PENDING, Reply
 from kavka.protocol.compiler import decode
 from kavka.protocol.header import encode_response
+from kavka.protocol.refusal import refusal
 from kavka.protocol.registry import API, Api, ApiKey
-from kavka.protocol.schema import build_default, declared, fields_of, replace
+from kavka.protocol.schema import declared, replace
 
 log = logging.getLogger(__name__)
 
@@ -103,13 +104,10 @@ class Dispatcher:
         key = declared(type(request)).key
         if key not in self._modules:
             raise UnsupportedVersion(f"{API[key].name} is not served here")
-        api = API[key]
         try:
             return await self._handler(key)(request, context)
         except KafkaError as error:
-            if (response := error_response(api.response(), error)) is None:
-                raise
-            return response
+            return refusal(request, context.api_version, error)
 
     def __call__(self, connection: Connection, buffer: memoryview, start: int, end: int) -> Reply:
         """Serve one frame; raises MalformedMessage when the connection must be closed."""
@@ -138,19 +136,20 @@ class Dispatcher:
     ) -> Reply:
         api = API[key]
         request = decode(api.request(), frame, version, pos)
-        context = self._context(asker, version, client_id)
-        return self._step(asker, api, correlation_id, context, self._handler(key)(request, context))
+        context = self._context(asker, key, version, client_id)
+        return self._step(asker, api, correlation_id, request, context)
 
     def _unsupported_api_versions(self, connection: Connection, correlation_id: int, client_id: str) -> list[Piece]:
         api = API[ApiKey.API_VERSIONS]
-        context = self._context(connection, 0, client_id)
+        context = self._context(connection, api.key, 0, client_id)
         request = api.request()(client_software_name="", client_software_version="")
-        answer = self._step(connection, api, correlation_id, context, self._handler(api.key)(request, context), True)
+        answer = self._step(connection, api, correlation_id, request, context, True)
         assert isinstance(answer, list)
         return answer
 
-    def _context(self, asker: Asker, version: int, client_id: str) -> Context:
+    def _context(self, asker: Asker, key: int, version: int, client_id: str) -> Context:
         return Context(
+            api_key=key,
             api_version=version,
             client_id=client_id,
             session=asker.session,
@@ -166,10 +165,11 @@ class Dispatcher:
         asker: Asker,
         api: Api,
         correlation_id: int,
+        request: Any,
         context: Context,
-        work: Coroutine[Any, Any, Any],
         unsupported: bool = False,
     ) -> Reply:
+        work = self._handler(api.key)(request, context)
         try:
             try:
                 waits_for = work.send(None)
@@ -181,9 +181,9 @@ class Dispatcher:
                     response = replace(response, error_code=UnsupportedVersion.code, api_keys=keys)
                 return encode_response(api.key, context.api_version, correlation_id, response)
         except Exception as error:
-            return self._error(api, context.api_version, correlation_id, error)
+            return self._refuse(api, request, context.api_version, correlation_id, error)
         slot = asker.open_slot(exclusive=True)
-        finishing = self._finish(slot, api, correlation_id, context.api_version, Resumed(work, waits_for))
+        finishing = self._finish(slot, api, correlation_id, request, context.api_version, Resumed(work, waits_for))
         try:
             task = self._tasks.create_task(finishing)
         except RuntimeError:  # the node has stopped, and nobody would go on with this
@@ -200,28 +200,26 @@ class Dispatcher:
         for task in list(self._waiting):
             task.cancel()
 
-    async def _finish(self, slot: Place, api: Api, correlation_id: int, version: int, work: Awaitable[Any]) -> None:
+    async def _finish(
+        self, slot: Place, api: Api, correlation_id: int, request: Any, version: int, work: Awaitable[Any]
+    ) -> None:
         try:
             try:
                 pieces = encode_response(api.key, version, correlation_id, await work)
             except Exception as error:
-                pieces = self._error(api, version, correlation_id, error)
+                pieces = self._refuse(api, request, version, correlation_id, error)
             slot.answer(pieces)
-        except KafkaError:
-            slot.abort()
         except Exception:
             # Nothing of one request may reach the group of tasks, which would end the node.
             log.exception("%s failed, and so did its answer", api.name)
             slot.abort()
 
-    def _error(self, api: Api, version: int, correlation_id: int, error: Exception) -> list[Piece]:
-        """A whole-request error as that API's response; raises where the response has no place for one."""
+    def _refuse(self, api: Api, request: Any, version: int, correlation_id: int, error: Exception) -> list[Piece]:
+        """A whole-request error as that API's response."""
         if not isinstance(error, KafkaError):
             log.error("%s failed", api.name, exc_info=error)
-        response = error_response(api.response(), error)
-        if response is None:
-            raise UnknownServerError(f"{api.name} failed: {error}") from error
-        return encode_response(api.key, version, correlation_id, response)
+            error = UnknownServerError()
+        return encode_response(api.key, version, correlation_id, refusal(request, version, error))
 
     # -- binding ----------------------------------------------------------------------------
 
@@ -275,15 +273,16 @@ def bind(
     def bound(request: Any, context: Context) -> Coroutine[Any, Any, Any]:
         return function(request, context, **chosen)
 
-    return bound
+    needs = needs_of(function)
+    return bound if not isinstance(needs, Right) else _guarded(bound, needs)
 
 
-def error_response(response: type, error: Exception) -> Any | None:
-    """A response that says only the error, or None where the API has no top-level error code."""
-    names = {field.name for field in fields_of(response)}
-    if "error_code" not in names:
-        return None
-    changes: dict[str, object] = {"error_code": code_of(error)}
-    if "error_message" in names and isinstance(error, KafkaError):
-        changes["error_message"] = str(error)
-    return replace(build_default(response), **changes)
+def _guarded(handler: Handler, right: Right) -> Handler:
+    """The handler of a request that needs a right as a whole."""
+
+    async def guarded(request: Any, context: Context) -> Any:
+        if context.session.guard is not None:
+            context.require(right.operation, right.resource_type, right.resource(request))
+        return await handler(request, context)
+
+    return guarded

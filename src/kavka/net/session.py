@@ -11,8 +11,11 @@ ANONYMOUS: Final = "User:ANONYMOUS"
 class Guard(Protocol):
     """Knows what a connection may do."""
 
-    def allows(self, operation: int, resource_type: int, name: str, /) -> bool:
-        """Whether it may do this with a resource."""
+    def allows(self, operation: int, resource_type: int, name: str, api_key: int, asked: bool = True, /) -> bool:
+        """Whether it may do this with a resource, as a request of an API asks; else only whether it might."""
+
+    def allows_any(self, operation: int, resource_type: int, /) -> bool:
+        """Whether it may do this with at least one resource of a type."""
 
 
 @dataclass(slots=True)

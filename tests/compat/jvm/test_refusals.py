@@ -37,7 +37,7 @@ class Filler:
         self.count = 0
 
     def message(self, cls: type, version: int) -> Any:
-        built = build_default(cls)
+        built: Any = build_default(cls)
         for field in fields_of(cls):
             if version in field.versions:
                 setattr(built, field.name, self.value(field.type, version))

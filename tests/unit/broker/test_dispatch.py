@@ -7,17 +7,29 @@ import warnings
 import pytest
 
 from kavka.broker.context import Context
-from kavka.broker.dispatch import Dispatcher, bind, error_response
-from kavka.broker.handlers.marks import handler
+from kavka.broker.dispatch import Dispatcher, bind
+from kavka.broker.handlers.marks import NOTHING, handler, on_cluster
 from kavka.model.clock import ManualClock
-from kavka.model.errors import InvalidRequest, MalformedMessage, NotController, UnsupportedVersion
+from kavka.model.errors import (
+    ClusterAuthorizationFailed,
+    InvalidRequest,
+    MalformedMessage,
+    NotController,
+    UnsupportedVersion,
+)
 from kavka.net.responses import PENDING
 from kavka.net.session import Session
 from kavka.protocol.header import encode_request, parse_response
 from kavka.protocol.registry import API, ApiKey
 from kavka.protocol.schemas.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kavka.protocol.schemas.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from kavka.protocol.schemas.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from kavka.protocol.schemas.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from kavka.security.acl import Operation, ResourceType
 
 REQUEST = DescribeClusterRequest(include_cluster_authorized_operations=False)
 
@@ -70,7 +82,7 @@ def frame(request, version, client_id="test", correlation_id=5):
     return memoryview(encode_request(version, correlation_id, client_id, request))
 
 
-def run(function, request, version, services=(), raw=None):
+def run(function, request, version, services=(), raw=None, guard=None):
     """What the dispatcher sends back for one request, decoded."""
 
     async def go():
@@ -78,6 +90,7 @@ def run(function, request, version, services=(), raw=None):
             stems = ["describe_cluster", "api_versions", "list_offsets"]
             dispatcher = Dispatcher(stems, services, {}, tasks, ManualClock(), load=lambda stem: function)
             client = Client()
+            client.session.guard = guard
             data = raw if raw is not None else frame(request, version)
             reply = dispatcher(client, data, 4, len(data))
         return (client.slot.pieces, client.slot.aborted) if reply is PENDING else (reply, False)
@@ -90,7 +103,7 @@ def decoded(pieces, api, version):
 
 
 def test_a_handler_that_does_not_wait_is_answered_at_once():
-    @handler(DescribeClusterRequest)
+    @handler(DescribeClusterRequest, NOTHING)
     async def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
         assert (ctx.api_version, ctx.client_id, ctx.client_host, ctx.connection_id) == (1, "test", "127.0.0.1", 7)
         return described("now")
@@ -101,7 +114,7 @@ def test_a_handler_that_does_not_wait_is_answered_at_once():
 
 
 def test_a_handler_that_waits_more_than_once_is_answered_through_its_slot():
-    @handler(DescribeClusterRequest)
+    @handler(DescribeClusterRequest, NOTHING)
     async def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
         await asyncio.sleep(0)
         await asyncio.sleep(0.001)
@@ -117,7 +130,7 @@ def test_a_handler_that_waits_more_than_once_is_answered_through_its_slot():
 
 @pytest.mark.parametrize("wait", [False, True])
 def test_an_error_becomes_that_apis_response(wait):
-    @handler(DescribeClusterRequest)
+    @handler(DescribeClusterRequest, NOTHING)
     async def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
         if wait:
             await asyncio.sleep(0)
@@ -129,7 +142,7 @@ def test_an_error_becomes_that_apis_response(wait):
 
 
 def test_a_fault_of_ours_is_logged_and_answered_without_its_words(caplog):
-    @handler(DescribeClusterRequest)
+    @handler(DescribeClusterRequest, NOTHING)
     async def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
         raise ZeroDivisionError("secret")
 
@@ -140,24 +153,54 @@ def test_a_fault_of_ours_is_logged_and_answered_without_its_words(caplog):
 
 
 @pytest.mark.parametrize("wait", [False, True])
-def test_where_the_response_has_no_place_for_an_error_the_connection_goes(wait):
-    @handler(ListOffsetsRequest)
+def test_where_a_response_has_no_place_for_an_error_of_its_own_each_row_says_it(wait):
+    @handler(ListOffsetsRequest, NOTHING)
     async def list_offsets(request: ListOffsetsRequest, ctx: Context) -> ListOffsetsResponse:
         if wait:
             await asyncio.sleep(0)
         raise InvalidRequest("no")
 
-    request = ListOffsetsRequest(replica_id=-1, topics=[])
-    if wait:
-        assert run(list_offsets, request, 7) == (None, True)
-    else:
-        with pytest.raises(ExceptionGroup) as raised:
-            run(list_offsets, request, 7)
-        assert "InvalidRequest" in repr(raised.value.exceptions[0].__cause__)
+    partition = ListOffsetsPartition(partition_index=3, timestamp=-1)
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[partition])])
+    pieces, aborted = run(list_offsets, request, 7)
+    ((topic,),) = [decoded(pieces, ApiKey.LIST_OFFSETS, 7)[1].topics]
+    assert not aborted
+    assert (topic.name, [(one.partition_index, one.error_code) for one in topic.partitions]) == (
+        "t",
+        [(3, InvalidRequest.code)],
+    )
+
+
+class Guard:
+    """Allows what it is told to, and remembers what it was asked."""
+
+    def __init__(self, *allowed):
+        self.allowed = allowed
+        self.asked = []
+
+    def allows(self, operation, resource_type, name, api_key, asked=True):
+        self.asked.append((operation, resource_type, name, api_key))
+        return operation in self.allowed
+
+
+@pytest.mark.parametrize(("allowed", "code"), [((Operation.ALTER,), 0), ((), ClusterAuthorizationFailed.code)])
+def test_a_right_that_the_whole_request_needs_is_asked_for_before_it_is_served(allowed, code):
+    served = []
+
+    @handler(DescribeClusterRequest, on_cluster(Operation.ALTER))
+    async def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
+        served.append(request)
+        return described("yes")
+
+    guard = Guard(*allowed)
+    pieces, _ = run(describe_cluster, REQUEST, 1, guard=guard)
+    assert decoded(pieces, ApiKey.DESCRIBE_CLUSTER, 1)[1].error_code == code
+    assert bool(served) == (code == 0)
+    assert guard.asked == [(Operation.ALTER, ResourceType.CLUSTER, "kafka-cluster", ApiKey.DESCRIBE_CLUSTER)]
 
 
 def test_an_unknown_version_of_api_versions_is_answered_at_v0_with_code_35():
-    @handler(ApiVersionsRequest)
+    @handler(ApiVersionsRequest, NOTHING)
     async def api_versions(request: ApiVersionsRequest, ctx: Context) -> ApiVersionsResponse:
         assert ctx.api_version == 0
         keys = [ApiVersion(api_key=key, min_version=0, max_version=4) for key in (0, ApiKey.API_VERSIONS)]
@@ -183,7 +226,7 @@ def test_an_unknown_key_or_version_closes_the_connection(key, version, error):
 
 
 def test_services_are_given_by_type():
-    @handler(DescribeClusterRequest)
+    @handler(DescribeClusterRequest, NOTHING)
     async def describe_cluster(request: DescribeClusterRequest, ctx: Context, words: Words) -> DescribeClusterResponse:
         return described(words.word)
 
@@ -192,7 +235,7 @@ def test_services_are_given_by_type():
 
 
 def test_a_missing_service_fails_when_binding():
-    @handler(DescribeClusterRequest)
+    @handler(DescribeClusterRequest, NOTHING)
     async def describe_cluster(request: DescribeClusterRequest, ctx: Context, words: Words) -> DescribeClusterResponse:
         return described(words.word)
 
@@ -208,15 +251,8 @@ def test_a_function_without_the_mark_is_no_handler():
         bind(stray, [])
 
 
-def test_an_error_response_has_defaults_for_the_rest():
-    response = error_response(DescribeClusterResponse, NotController())
-    assert response.error_code == NotController.code
-    assert response.brokers == []
-    assert error_response(ListOffsetsResponse, NotController()) is None
-
-
 def test_who_still_waits_when_the_node_stops_is_given_up():
-    @handler(DescribeClusterRequest)
+    @handler(DescribeClusterRequest, NOTHING)
     async def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
         await asyncio.get_running_loop().create_future()
         return described("never")
@@ -236,7 +272,7 @@ def test_who_still_waits_when_the_node_stops_is_given_up():
 def test_what_comes_when_the_node_has_stopped_closes_the_connection_and_leaves_nothing_behind():
     ended = []
 
-    @handler(DescribeClusterRequest)
+    @handler(DescribeClusterRequest, NOTHING)
     async def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
         try:
             await asyncio.sleep(3600)
@@ -261,7 +297,7 @@ def test_what_comes_when_the_node_has_stopped_closes_the_connection_and_leaves_n
 
 @pytest.mark.parametrize("wait", [False, True])
 def test_an_answer_that_cannot_be_encoded_is_our_fault_and_nobody_elses(wait, caplog):
-    @handler(DescribeClusterRequest)
+    @handler(DescribeClusterRequest, NOTHING)
     async def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
         if wait:
             await asyncio.sleep(0)
@@ -274,7 +310,7 @@ def test_an_answer_that_cannot_be_encoded_is_our_fault_and_nobody_elses(wait, ca
 
 
 def test_an_answer_that_cannot_be_sent_ends_a_connection_and_not_the_node(caplog):
-    @handler(DescribeClusterRequest)
+    @handler(DescribeClusterRequest, NOTHING)
     async def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
         await asyncio.sleep(0)
         return described("later")

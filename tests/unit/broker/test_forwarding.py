@@ -9,7 +9,7 @@ from kavka.broker.context import CONTROLLER, Context
 from kavka.broker.dispatch import Dispatcher
 from kavka.broker.forwarding import Forwarding, pack_host, pack_principal, unpack_host, unpack_principal
 from kavka.broker.handlers import load
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import NOTHING, handler
 from kavka.client.connector import Connector
 from kavka.model.clock import ManualClock
 from kavka.model.errors import (
@@ -38,7 +38,7 @@ BEAT = BrokerHeartbeatRequest(
     broker_id=1, broker_epoch=5, current_metadata_offset=9, want_fence=False, want_shut_down=False
 )
 TOPICS = CreateTopicsRequest(topics=[], timeout_ms=1000, validate_only=False)
-CLIENT = Context(7, "app", Session(4, "PLAINTEXT", "10.1.2.3", 50_000, "User:alice"), 0)
+CLIENT = Context(ApiKey.CREATE_TOPICS, 7, "app", Session(4, "PLAINTEXT", "10.1.2.3", 50_000, "User:alice"), 0)
 
 
 class Quorum:
@@ -67,14 +67,14 @@ def created(name, code=0):
 def handlers(name, *, code=0, closed=None, hang=False, login=0):
     """The handlers of a controller that says who it is."""
 
-    @handler(ApiVersionsRequest)
+    @handler(ApiVersionsRequest, NOTHING)
     async def api_versions(request: ApiVersionsRequest, ctx: Context) -> ApiVersionsResponse:
         keys = (ApiKey.API_VERSIONS, ApiKey.ENVELOPE, ApiKey.BROKER_HEARTBEAT)
         return ApiVersionsResponse(
             error_code=login, api_keys=[ApiVersion(api_key=k, min_version=0, max_version=0) for k in keys]
         )
 
-    @handler(BrokerHeartbeatRequest)
+    @handler(BrokerHeartbeatRequest, NOTHING)
     async def broker_heartbeat(request: BrokerHeartbeatRequest, ctx: Context) -> BrokerHeartbeatResponse:
         assert ctx.kind == CONTROLLER
         if closed is not None:
@@ -83,7 +83,7 @@ def handlers(name, *, code=0, closed=None, hang=False, login=0):
             await asyncio.get_running_loop().create_future()
         return BrokerHeartbeatResponse(throttle_time_ms=0, error_code=code, should_shut_down=False)
 
-    @handler(CreateTopicsRequest)
+    @handler(CreateTopicsRequest, NOTHING)
     async def create_topics(request: CreateTopicsRequest, ctx: Context) -> CreateTopicsResponse:
         return created(f"{name} for {ctx.principal} at {ctx.client_host} by {ctx.client_id}", code)
 

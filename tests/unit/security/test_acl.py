@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -86,8 +88,9 @@ def test_a_filter_with_numbers_that_mean_nothing_is_unknown() -> None:
     known = AclFilter(ResourceType.ANY, None, PatternType.ANY, Operation.ANY, None, None, PermissionType.ANY)
     assert not known.is_unknown
     for field in ("resource_type", "pattern_type", "operation", "permission_type"):
-        assert known._replace(**{field: 99}).is_unknown
-        assert known._replace(**{field: 0}).is_unknown
+        for number in (0, 99):
+            changed: dict[str, Any] = {field: number}
+            assert known._replace(**changed).is_unknown
 
 
 def test_every_kind_of_resource_has_operations_and_an_error() -> None:

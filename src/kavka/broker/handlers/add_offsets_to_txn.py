@@ -7,7 +7,7 @@ Errors:     14, 15, 16, 42, 48, 49, 51, 90 (before v2: 47).
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_transactional_id
 from kavka.coordinator.txn.requests import ProducerIdAndEpoch
 from kavka.metadata.names import CONSUMER_OFFSETS
 from kavka.model.errors import InvalidProducerEpoch, ProducerFenced
@@ -15,11 +15,12 @@ from kavka.model.types import TopicPartition
 from kavka.protocol.schemas.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kavka.runtime.groups import Groups
 from kavka.runtime.transactions import Transactions
+from kavka.security.acl import Operation
 
 KNOWS_FENCED_SINCE = 2
 
 
-@handler(AddOffsetsToTxnRequest)
+@handler(AddOffsetsToTxnRequest, needs=on_transactional_id(Operation.WRITE))
 async def add_offsets_to_txn(
     request: AddOffsetsToTxnRequest, ctx: Context, transactions: Transactions, groups: Groups
 ) -> AddOffsetsToTxnResponse:

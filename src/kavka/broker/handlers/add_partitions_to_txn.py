@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import PER_ITEM, handler
 from kavka.coordinator.txn.requests import ProducerIdAndEpoch
 from kavka.metadata.image import MetadataImage
 from kavka.metadata.names import is_internal
@@ -40,7 +40,7 @@ BROKERS_SINCE = 4
 KNOWS_FENCED_SINCE = 2
 
 
-@handler(AddPartitionsToTxnRequest)
+@handler(AddPartitionsToTxnRequest, needs=PER_ITEM)
 async def add_partitions_to_txn(
     request: AddPartitionsToTxnRequest, ctx: Context, transactions: Transactions, view: MetadataView
 ) -> AddPartitionsToTxnResponse:

@@ -9,14 +9,15 @@ Errors:     104 foreign cluster, 6 not the leader, 42 no proper voter or no endp
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_cluster
 from kavka.model.errors import InvalidRequest, KafkaError
 from kavka.protocol.schemas.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from kavka.quorum.controller_loop import ControllerLoop
 from kavka.quorum.wire import endpoint_of, read_add
+from kavka.security.acl import Operation
 
 
-@handler(AddRaftVoterRequest)
+@handler(AddRaftVoterRequest, needs=on_cluster(Operation.ALTER))
 async def add_raft_voter(
     request: AddRaftVoterRequest, ctx: Context, controller: ControllerLoop
 ) -> AddRaftVoterResponse:

@@ -7,12 +7,13 @@ Errors:     STALE_BROKER_EPOCH for another life of the broker, or one that is no
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_cluster
 from kavka.protocol.schemas.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from kavka.quorum.controller_loop import ControllerLoop
+from kavka.security.acl import Operation
 
 
-@handler(AllocateProducerIdsRequest)
+@handler(AllocateProducerIdsRequest, needs=on_cluster(Operation.CLUSTER_ACTION))
 async def allocate_producer_ids(
     request: AllocateProducerIdsRequest, ctx: Context, controller: ControllerLoop
 ) -> AllocateProducerIdsResponse:

@@ -10,7 +10,7 @@ Errors:     one per partition: 100 unknown topic id, 3 unknown partition, 41 thi
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_cluster
 from kavka.controller.isr import InSync, IsrRequest
 from kavka.metadata.image import PartitionImage
 from kavka.model.errors import KafkaError
@@ -23,9 +23,10 @@ from kavka.protocol.schemas.alter_partition import (
     ResponseTopicData,
 )
 from kavka.quorum.controller_loop import ControllerLoop
+from kavka.security.acl import Operation
 
 
-@handler(AlterPartitionRequest)
+@handler(AlterPartitionRequest, needs=on_cluster(Operation.CLUSTER_ACTION))
 async def alter_partition(
     request: AlterPartitionRequest, ctx: Context, controller: ControllerLoop
 ) -> AlterPartitionResponse:

@@ -11,7 +11,7 @@ import re
 
 from kavka.broker.context import BROKER, Context, Kind
 from kavka.broker.handlers import HANDLERS, HOT, IMPLEMENTED_FEATURES, latest_version, modules
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import NOTHING, handler
 from kavka.metadata.features import KRAFT_VERSION, SUPPORTED, advertised
 from kavka.metadata.live import LiveSettings
 from kavka.metadata.view import MetadataView
@@ -45,7 +45,7 @@ def served(kind: Kind = BROKER, values: Values | None = None) -> list[ApiVersion
     ]
 
 
-@handler(ApiVersionsRequest)
+@handler(ApiVersionsRequest, needs=NOTHING)
 async def api_versions(
     request: ApiVersionsRequest, ctx: Context, view: MetadataView, settings: LiveSettings
 ) -> ApiVersionsResponse:

@@ -9,7 +9,7 @@ Errors:     one per partition: 100 unknown topic id, 3 unknown partition, 6 no r
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_cluster
 from kavka.controller.directories import InDirectory
 from kavka.model.errors import KafkaError
 from kavka.protocol.schemas.assign_replicas_to_dirs import (
@@ -20,9 +20,10 @@ from kavka.protocol.schemas.assign_replicas_to_dirs import (
     ResponseTopicData,
 )
 from kavka.quorum.controller_loop import ControllerLoop
+from kavka.security.acl import Operation
 
 
-@handler(AssignReplicasToDirsRequest)
+@handler(AssignReplicasToDirsRequest, needs=on_cluster(Operation.CLUSTER_ACTION))
 async def assign_replicas_to_dirs(
     request: AssignReplicasToDirsRequest, ctx: Context, controller: ControllerLoop
 ) -> AssignReplicasToDirsResponse:

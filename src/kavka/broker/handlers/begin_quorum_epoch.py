@@ -8,14 +8,15 @@ Errors:     for the whole request 104 foreign cluster, 42 another partition than
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_cluster
 from kavka.model.errors import KafkaError
 from kavka.protocol.schemas.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from kavka.quorum.controller_loop import ControllerLoop
 from kavka.quorum.wire import read_begin, write_begin_reply
+from kavka.security.acl import Operation
 
 
-@handler(BeginQuorumEpochRequest)
+@handler(BeginQuorumEpochRequest, needs=on_cluster(Operation.CLUSTER_ACTION))
 async def begin_quorum_epoch(
     request: BeginQuorumEpochRequest, ctx: Context, controller: ControllerLoop
 ) -> BeginQuorumEpochResponse:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from kavka.broker.context import Context
 from kavka.broker.handlers.broker_registration import watch
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_cluster
 from kavka.controller.brokers import Heartbeat
 from kavka.protocol.schemas.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kavka.quorum.controller_loop import ControllerLoop
+from kavka.security.acl import Operation
 
 
-@handler(BrokerHeartbeatRequest)
+@handler(BrokerHeartbeatRequest, needs=on_cluster(Operation.CLUSTER_ACTION))
 async def broker_heartbeat(
     request: BrokerHeartbeatRequest, ctx: Context, controller: ControllerLoop
 ) -> BrokerHeartbeatResponse:

@@ -13,13 +13,14 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_cluster
 from kavka.controller.brokers import BrokerRequest
 from kavka.metadata.image.cluster import SECURITY_PROTOCOLS
 from kavka.model.errors import BrokerIdNotRegistered, InvalidRegistration
 from kavka.model.types import Endpoint
 from kavka.protocol.schemas.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from kavka.quorum.controller_loop import ControllerLoop
+from kavka.security.acl import Operation
 
 
 class Listener(Protocol):
@@ -46,7 +47,7 @@ class Feature(Protocol):
     def max_supported_version(self) -> int: ...
 
 
-@handler(BrokerRegistrationRequest)
+@handler(BrokerRegistrationRequest, needs=on_cluster(Operation.CLUSTER_ACTION))
 async def broker_registration(
     request: BrokerRegistrationRequest, ctx: Context, controller: ControllerLoop
 ) -> BrokerRegistrationResponse:

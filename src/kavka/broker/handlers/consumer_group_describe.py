@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kavka.broker.context import Context
 from kavka.broker.coordination import require_consumer_groups
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import PER_ITEM, handler
 from kavka.broker.topology import GROUP_OPERATIONS
 from kavka.coordinator.consumer.kind import ConsumerKind
 from kavka.metadata.live import LiveSettings
@@ -23,7 +23,7 @@ from kavka.protocol.schemas.consumer_group_describe import (
 from kavka.runtime.groups import Groups
 
 
-@handler(ConsumerGroupDescribeRequest)
+@handler(ConsumerGroupDescribeRequest, needs=PER_ITEM)
 async def consumer_group_describe(
     request: ConsumerGroupDescribeRequest, ctx: Context, groups: Groups, view: MetadataView, settings: LiveSettings
 ) -> ConsumerGroupDescribeResponse:

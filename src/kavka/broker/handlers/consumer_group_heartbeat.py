@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from kavka.broker.context import Context
 from kavka.broker.coordination import client_of, require_consumer_groups
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_group
 from kavka.coordinator.consumer.kind import ConsumerKind
 from kavka.metadata.live import LiveSettings
 from kavka.metadata.view import MetadataView
@@ -18,9 +18,10 @@ from kavka.protocol.schemas.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from kavka.runtime.groups import Groups
+from kavka.security.acl import Operation
 
 
-@handler(ConsumerGroupHeartbeatRequest)
+@handler(ConsumerGroupHeartbeatRequest, needs=on_group(Operation.READ))
 async def consumer_group_heartbeat(
     request: ConsumerGroupHeartbeatRequest, ctx: Context, groups: Groups, view: MetadataView, settings: LiveSettings
 ) -> ConsumerGroupHeartbeatResponse:

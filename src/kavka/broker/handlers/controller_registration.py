@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from kavka.broker.context import Context
 from kavka.broker.handlers.broker_registration import endpoints, supported
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_cluster
 from kavka.controller.brokers import ControllerRequest
 from kavka.protocol.schemas.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
 from kavka.quorum.controller_loop import ControllerLoop
+from kavka.security.acl import Operation
 
 
-@handler(ControllerRegistrationRequest)
+@handler(ControllerRegistrationRequest, needs=on_cluster(Operation.CLUSTER_ACTION))
 async def controller_registration(
     request: ControllerRegistrationRequest, ctx: Context, controller: ControllerLoop
 ) -> ControllerRegistrationResponse:

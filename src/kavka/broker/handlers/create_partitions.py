@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import PER_ITEM, handler
 from kavka.controller.topics import NewPartitions
 from kavka.model.errors import InvalidRequest, KafkaError
 from kavka.protocol.schemas.create_partitions import (
@@ -20,7 +20,7 @@ from kavka.protocol.schemas.create_partitions import (
 from kavka.quorum.controller_loop import ControllerLoop
 
 
-@handler(CreatePartitionsRequest)
+@handler(CreatePartitionsRequest, needs=PER_ITEM)
 async def create_partitions(
     request: CreatePartitionsRequest, ctx: Context, controller: ControllerLoop
 ) -> CreatePartitionsResponse:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import PER_ITEM, handler
 from kavka.controller.topics import CreatedTopic, NewTopic
 from kavka.metadata.live import LiveSettings
 from kavka.metadata.names import CLUSTER_METADATA
@@ -30,7 +30,7 @@ from kavka.protocol.schemas.create_topics import (
 from kavka.quorum.controller_loop import ControllerLoop
 
 
-@handler(CreateTopicsRequest)
+@handler(CreateTopicsRequest, needs=PER_ITEM)
 async def create_topics(
     request: CreateTopicsRequest, ctx: Context, controller: ControllerLoop, settings: LiveSettings
 ) -> CreateTopicsResponse:

@@ -7,13 +7,13 @@ Errors:     one per group: 68 it has members, 69 it is not there.
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import PER_ITEM, handler
 from kavka.model.errors import KafkaError
 from kavka.protocol.schemas.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from kavka.runtime.groups import Groups
 
 
-@handler(DeleteGroupsRequest)
+@handler(DeleteGroupsRequest, needs=PER_ITEM)
 async def delete_groups(request: DeleteGroupsRequest, ctx: Context, groups: Groups) -> DeleteGroupsResponse:
     """Delete groups."""
     results = await groups.delete(dict.fromkeys(request.groups_names), failed)

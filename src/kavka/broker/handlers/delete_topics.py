@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import PER_ITEM, handler
 from kavka.metadata.image import TopicsImage
 from kavka.metadata.live import LiveSettings
 from kavka.model.errors import (
@@ -31,7 +31,7 @@ from kavka.protocol.schemas.delete_topics import (
 from kavka.quorum.controller_loop import ControllerLoop
 
 
-@handler(DeleteTopicsRequest)
+@handler(DeleteTopicsRequest, needs=PER_ITEM)
 async def delete_topics(
     request: DeleteTopicsRequest, ctx: Context, controller: ControllerLoop, settings: LiveSettings
 ) -> DeleteTopicsResponse:

@@ -9,7 +9,7 @@ Errors:     MISMATCHED_ENDPOINT_TYPE when a broker is asked for controllers or a
 from __future__ import annotations
 
 from kavka.broker.context import CONTROLLER, Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import PER_ITEM, handler
 from kavka.broker.topology import CLUSTER_OPERATIONS, NOT_ASKED, all_brokers, controller_id
 from kavka.metadata.image import MetadataImage
 from kavka.model.errors import MismatchedEndpointType, UnsupportedEndpointType
@@ -24,7 +24,7 @@ BROKERS = 1
 CONTROLLERS = 2
 
 
-@handler(DescribeClusterRequest)
+@handler(DescribeClusterRequest, needs=PER_ITEM)
 async def describe_cluster(
     request: DescribeClusterRequest, ctx: Context, controller: ControllerLoop
 ) -> DescribeClusterResponse:

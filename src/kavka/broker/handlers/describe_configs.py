@@ -8,7 +8,7 @@ Errors:     one per resource: 3 unknown topic, 17 invalid name, 42 another broke
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import PER_ITEM, handler
 from kavka.metadata.image import ConfigResource, MetadataImage, ResourceType
 from kavka.metadata.live import LiveSettings
 from kavka.metadata.names import validate_topic_name
@@ -33,7 +33,7 @@ from kavka.protocol.schemas.describe_configs import (
 )
 
 
-@handler(DescribeConfigsRequest)
+@handler(DescribeConfigsRequest, needs=PER_ITEM)
 async def describe_configs(
     request: DescribeConfigsRequest, ctx: Context, view: MetadataView, settings: LiveSettings
 ) -> DescribeConfigsResponse:

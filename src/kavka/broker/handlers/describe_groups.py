@@ -8,7 +8,7 @@ Errors:     one per group: 14, 16.
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import PER_ITEM, handler
 from kavka.broker.topology import GROUP_OPERATIONS
 from kavka.coordinator.classic.kind import ClassicKind
 from kavka.model.errors import KafkaError
@@ -17,7 +17,7 @@ from kavka.protocol.schemas.describe_groups import DescribedGroup, DescribeGroup
 from kavka.runtime.groups import Groups
 
 
-@handler(DescribeGroupsRequest)
+@handler(DescribeGroupsRequest, needs=PER_ITEM)
 async def describe_groups(request: DescribeGroupsRequest, ctx: Context, groups: Groups) -> DescribeGroupsResponse:
     """Describe classic groups."""
     version = ctx.api_version

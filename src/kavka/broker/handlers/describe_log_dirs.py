@@ -7,7 +7,7 @@ Errors:     an offline directory says KAFKA_STORAGE_ERROR.
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_cluster
 from kavka.model.errors import KafkaStorageError
 from kavka.model.types import TopicPartition
 from kavka.protocol.schemas.describe_log_dirs import (
@@ -20,9 +20,10 @@ from kavka.protocol.schemas.describe_log_dirs import (
 from kavka.quorum.controller_loop import Turn
 from kavka.replica.dirs import LogDir
 from kavka.replica.manager import ReplicaManager
+from kavka.security.acl import Operation
 
 
-@handler(DescribeLogDirsRequest)
+@handler(DescribeLogDirsRequest, needs=on_cluster(Operation.DESCRIBE))
 async def describe_log_dirs(
     request: DescribeLogDirsRequest, ctx: Context, replicas: ReplicaManager
 ) -> DescribeLogDirsResponse:

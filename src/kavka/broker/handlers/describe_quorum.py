@@ -8,7 +8,7 @@ Errors:     per partition: anything but partition 0 of __cluster_metadata is UNK
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_cluster
 from kavka.metadata.names import CLUSTER_METADATA
 from kavka.model.errors import KafkaError, NotLeaderOrFollower, UnknownTopicOrPartition
 from kavka.model.types import Uuid
@@ -23,9 +23,10 @@ from kavka.protocol.schemas.describe_quorum import (
 )
 from kavka.quorum.controller_loop import ControllerLoop
 from kavka.quorum.status import QuorumStatus, ReplicaStatus
+from kavka.security.acl import Operation
 
 
-@handler(DescribeQuorumRequest)
+@handler(DescribeQuorumRequest, needs=on_cluster(Operation.DESCRIBE))
 async def describe_quorum(
     request: DescribeQuorumRequest, ctx: Context, controller: ControllerLoop
 ) -> DescribeQuorumResponse:

@@ -8,7 +8,7 @@ Errors:     one per topic: 3 unknown, 17 invalid name; a cursor that points nowh
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import PER_ITEM, handler
 from kavka.broker.topology import NOT_ASKED, TOPIC_OPERATIONS, has_listener, missing_code, offline_replicas
 from kavka.metadata.image import MetadataImage, TopicImage
 from kavka.metadata.live import LiveSettings
@@ -26,7 +26,7 @@ from kavka.protocol.schemas.describe_topic_partitions import (
 )
 
 
-@handler(DescribeTopicPartitionsRequest)
+@handler(DescribeTopicPartitionsRequest, needs=PER_ITEM)
 async def describe_topic_partitions(
     request: DescribeTopicPartitionsRequest, ctx: Context, view: MetadataView, settings: LiveSettings
 ) -> DescribeTopicPartitionsResponse:

@@ -7,7 +7,7 @@ Errors:     one per id: 14, 15, 16, 42 for an empty one, 105 for one that nobody
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import PER_ITEM, handler
 from kavka.coordinator.txn.state import by_topic
 from kavka.model.errors import KafkaError
 from kavka.protocol.schemas.describe_transactions import (
@@ -19,7 +19,7 @@ from kavka.protocol.schemas.describe_transactions import (
 from kavka.runtime.transactions import Transactions
 
 
-@handler(DescribeTransactionsRequest)
+@handler(DescribeTransactionsRequest, needs=PER_ITEM)
 async def describe_transactions(
     request: DescribeTransactionsRequest, ctx: Context, transactions: Transactions
 ) -> DescribeTransactionsResponse:

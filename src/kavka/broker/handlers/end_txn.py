@@ -9,17 +9,18 @@ Errors:     14, 15, 16; 42 without a transactional id; 48 where there is nothing
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_transactional_id
 from kavka.coordinator.txn.requests import ProducerIdAndEpoch
 from kavka.model.errors import InvalidProducerEpoch, ProducerFenced
 from kavka.protocol.schemas.end_txn import EndTxnRequest, EndTxnResponse
 from kavka.runtime.transactions import Transactions
+from kavka.security.acl import Operation
 
 BUMPS_EPOCH_SINCE = 5
 KNOWS_FENCED_SINCE = 2
 
 
-@handler(EndTxnRequest)
+@handler(EndTxnRequest, needs=on_transactional_id(Operation.WRITE))
 async def end_txn(request: EndTxnRequest, ctx: Context, transactions: Transactions) -> EndTxnResponse:
     """Commit or abort a transaction."""
     try:

@@ -13,13 +13,14 @@ from typing import Any, Protocol, runtime_checkable
 
 from kavka.broker.context import Context
 from kavka.broker.forwarding import FORWARDABLE, unpack_host, unpack_principal
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_cluster
 from kavka.model.errors import InvalidRequest, KafkaError, NotController, UnsupportedVersion
 from kavka.protocol.compiler import decode
 from kavka.protocol.header import RequestHeader, encode_response, parse_request_header
 from kavka.protocol.registry import API
 from kavka.protocol.schemas.envelope import EnvelopeRequest, EnvelopeResponse
 from kavka.quorum.channel import refuses
+from kavka.security.acl import Operation
 
 
 @runtime_checkable
@@ -30,14 +31,16 @@ class Served(Protocol):
         """Serve a request that came by another way than its own frame."""
 
 
-@handler(EnvelopeRequest)
+@handler(EnvelopeRequest, needs=on_cluster(Operation.CLUSTER_ACTION))
 async def envelope(request: EnvelopeRequest, ctx: Context, handlers: Served) -> EnvelopeResponse:
     """Serve the request in an envelope."""
     principal = unpack_principal(request.request_principal)
     host = unpack_host(request.client_host_address)
     header, body = unpack_request(request.request_data)
     session = replace(ctx.session, client_host=host, principal=principal)
-    client = replace(ctx, api_version=header.api_version, client_id=header.client_id, session=session)
+    client = replace(
+        ctx, api_key=header.api_key, api_version=header.api_version, client_id=header.client_id, session=session
+    )
     answer = await handlers.serve(body, client)
     if refuses(answer, NotController.code):
         raise NotController("this node is not the active controller")

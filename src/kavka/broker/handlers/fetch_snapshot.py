@@ -9,15 +9,16 @@ Errors:     for the whole request 104 foreign cluster, 42 not about one partitio
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_cluster
 from kavka.model.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
 from kavka.protocol.schemas import fetch_snapshot as schema
 from kavka.protocol.schemas.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from kavka.quorum.controller_loop import ControllerLoop
 from kavka.quorum.wire import only_partition, write_snapshot_window
+from kavka.security.acl import Operation
 
 
-@handler(FetchSnapshotRequest)
+@handler(FetchSnapshotRequest, needs=on_cluster(Operation.CLUSTER_ACTION))
 async def fetch_snapshot(
     request: FetchSnapshotRequest, ctx: Context, controller: ControllerLoop
 ) -> FetchSnapshotResponse:

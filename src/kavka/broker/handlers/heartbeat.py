@@ -8,13 +8,14 @@ Errors:     22 another generation, 25 no member, 27 rebalance, 82 fenced; none w
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_group
 from kavka.model.errors import CoordinatorLoadInProgress
 from kavka.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kavka.runtime.groups import Groups
+from kavka.security.acl import Operation
 
 
-@handler(HeartbeatRequest)
+@handler(HeartbeatRequest, needs=on_group(Operation.READ))
 async def heartbeat(request: HeartbeatRequest, ctx: Context, groups: Groups) -> HeartbeatResponse:
     """Stay a member."""
     try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from kavka.broker.config_changes import ConfigChecks, change_configs
 from kavka.broker.context import BROKER, Context
 from kavka.broker.forwarding import Forwarding
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import PER_ITEM, handler
 from kavka.metadata.image import ConfigResource
 from kavka.metadata.live import LiveSettings
 from kavka.protocol.schemas.incremental_alter_configs import (
@@ -21,7 +21,7 @@ from kavka.protocol.schemas.incremental_alter_configs import (
 from kavka.quorum.controller_loop import ControllerLoop
 
 
-@handler(IncrementalAlterConfigsRequest)
+@handler(IncrementalAlterConfigsRequest, needs=PER_ITEM)
 async def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest,
     ctx: Context,

@@ -12,7 +12,7 @@ Errors:     an empty transactional id, or a producer id without its epoch, is IN
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import PER_ITEM, handler
 from kavka.coordinator.txn.requests import Init, Initialized, ProducerIdAndEpoch
 from kavka.model.errors import InvalidProducerEpoch, InvalidRequest, KafkaError, ProducerFenced
 from kavka.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -22,7 +22,7 @@ from kavka.runtime.transactions import Transactions
 KNOWS_FENCED_SINCE = 4
 
 
-@handler(InitProducerIdRequest)
+@handler(InitProducerIdRequest, needs=PER_ITEM)
 async def init_producer_id(
     request: InitProducerIdRequest, ctx: Context, producer_ids: ProducerIds, transactions: Transactions
 ) -> InitProducerIdResponse:

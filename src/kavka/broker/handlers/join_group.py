@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from kavka.broker.context import Context
 from kavka.broker.coordination import client_of
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_group
 from kavka.coordinator.classic.replies import join_refused
 from kavka.model.errors import InvalidGroupId
 from kavka.protocol.schemas.join_group import JoinGroupRequest, JoinGroupResponse
 from kavka.runtime.groups import Groups
+from kavka.security.acl import Operation
 
 
-@handler(JoinGroupRequest)
+@handler(JoinGroupRequest, needs=on_group(Operation.READ))
 async def join_group(request: JoinGroupRequest, ctx: Context, groups: Groups) -> JoinGroupResponse:
     """Become a member of a classic group."""
     try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_cluster
 from kavka.broker.topology import all_brokers
 from kavka.metadata.image import MetadataImage, ResourceType
 from kavka.metadata.view import MetadataView
@@ -20,6 +20,7 @@ from kavka.protocol.schemas.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from kavka.security.acl import Operation
 
 ORDER = (
     ResourceType.GROUP,
@@ -30,7 +31,7 @@ ORDER = (
 )
 
 
-@handler(ListConfigResourcesRequest)
+@handler(ListConfigResourcesRequest, needs=on_cluster(Operation.DESCRIBE_CONFIGS))
 async def list_config_resources(
     request: ListConfigResourcesRequest, ctx: Context, view: MetadataView
 ) -> ListConfigResourcesResponse:

@@ -7,12 +7,12 @@ Errors:     14 while some of them are being loaded.
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import PER_ITEM, handler
 from kavka.protocol.schemas.list_groups import ListGroupsRequest, ListGroupsResponse
 from kavka.runtime.groups import Groups
 
 
-@handler(ListGroupsRequest)
+@handler(ListGroupsRequest, needs=PER_ITEM)
 async def list_groups(request: ListGroupsRequest, ctx: Context, groups: Groups) -> ListGroupsResponse:
     """List groups."""
     return ListGroupsResponse(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import PER_ITEM, handler
 from kavka.model.errors import (
     InvalidRequest,
     KafkaError,
@@ -50,7 +50,7 @@ DEBUGGING = -2
 READ_COMMITTED = 1
 
 
-@handler(ListOffsetsRequest)
+@handler(ListOffsetsRequest, needs=PER_ITEM)
 async def list_offsets(request: ListOffsetsRequest, ctx: Context, replicas: ReplicaManager) -> ListOffsetsResponse:
     """Find offsets by time or by one of the special timestamps."""
     times = Counter((topic.name, row.partition_index) for topic in request.topics for row in topic.partitions)

@@ -6,7 +6,7 @@ Behaviour:  the partitions that are being moved: of all topics, or of those list
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_cluster
 from kavka.protocol.schemas.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -14,9 +14,10 @@ from kavka.protocol.schemas.list_partition_reassignments import (
     OngoingTopicReassignment,
 )
 from kavka.quorum.controller_loop import ControllerLoop
+from kavka.security.acl import Operation
 
 
-@handler(ListPartitionReassignmentsRequest)
+@handler(ListPartitionReassignmentsRequest, needs=on_cluster(Operation.DESCRIBE))
 async def list_partition_reassignments(
     request: ListPartitionReassignmentsRequest, ctx: Context, controller: ControllerLoop
 ) -> ListPartitionReassignmentsResponse:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import PER_ITEM, handler
 from kavka.coordinator.txn.state import LABELS, Transaction
 from kavka.protocol.schemas.list_transactions import (
     ListTransactionsRequest,
@@ -20,7 +20,7 @@ from kavka.protocol.schemas.list_transactions import (
 from kavka.runtime.transactions import Transactions, matcher
 
 
-@handler(ListTransactionsRequest)
+@handler(ListTransactionsRequest, needs=PER_ITEM)
 async def list_transactions(
     request: ListTransactionsRequest, ctx: Context, transactions: Transactions
 ) -> ListTransactionsResponse:

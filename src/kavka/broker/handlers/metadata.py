@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import PER_ITEM, handler
 from kavka.broker.topology import (
     CLUSTER_OPERATIONS,
     NOT_ASKED,
@@ -58,7 +58,7 @@ class Look(NamedTuple):
     operations: int
 
 
-@handler(MetadataRequest)
+@handler(MetadataRequest, needs=PER_ITEM)
 async def metadata(
     request: MetadataRequest, ctx: Context, view: MetadataView, settings: LiveSettings, creation: TopicCreation
 ) -> MetadataResponse:

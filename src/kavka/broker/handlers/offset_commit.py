@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from kavka.broker.context import Context
 from kavka.broker.coordination import client_of
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_group
 from kavka.metadata.image import MetadataImage, TopicImage
 from kavka.metadata.view import MetadataView
 from kavka.model.errors import KafkaError, UnknownTopicId, UnknownTopicOrPartition
@@ -23,9 +23,10 @@ from kavka.protocol.schemas.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from kavka.runtime.groups import Groups
+from kavka.security.acl import Operation
 
 
-@handler(OffsetCommitRequest)
+@handler(OffsetCommitRequest, needs=on_group(Operation.READ))
 async def offset_commit(
     request: OffsetCommitRequest, ctx: Context, groups: Groups, view: MetadataView
 ) -> OffsetCommitResponse:

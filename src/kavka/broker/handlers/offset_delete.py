@@ -7,7 +7,7 @@ Errors:     one per partition: 3 unknown, 86 the group reads the topic; for the 
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_group
 from kavka.metadata.image import MetadataImage
 from kavka.metadata.view import MetadataView
 from kavka.model.errors import UnknownTopicOrPartition
@@ -20,9 +20,10 @@ from kavka.protocol.schemas.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from kavka.runtime.groups import Groups
+from kavka.security.acl import Operation
 
 
-@handler(OffsetDeleteRequest)
+@handler(OffsetDeleteRequest, needs=on_group(Operation.DELETE))
 async def offset_delete(
     request: OffsetDeleteRequest, ctx: Context, groups: Groups, view: MetadataView
 ) -> OffsetDeleteResponse:

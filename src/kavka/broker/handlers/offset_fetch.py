@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import PER_ITEM, handler
 from kavka.metadata.image import MetadataImage
 from kavka.metadata.view import MetadataView
 from kavka.model.errors import CoordinatorNotAvailable, KafkaError, NotCoordinator, UnknownTopicId
@@ -30,7 +30,7 @@ from kavka.protocol.schemas.offset_fetch import (
 from kavka.runtime.groups import Groups
 
 
-@handler(OffsetFetchRequest)
+@handler(OffsetFetchRequest, needs=PER_ITEM)
 async def offset_fetch(
     request: OffsetFetchRequest, ctx: Context, groups: Groups, view: MetadataView
 ) -> OffsetFetchResponse:

@@ -7,7 +7,7 @@ Errors:     one per partition.
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import PER_ITEM, handler
 from kavka.model.errors import KafkaError
 from kavka.protocol.schemas.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -19,7 +19,7 @@ from kavka.protocol.schemas.offset_for_leader_epoch import (
 from kavka.replica.manager import ReplicaManager
 
 
-@handler(OffsetForLeaderEpochRequest)
+@handler(OffsetForLeaderEpochRequest, needs=PER_ITEM)
 async def offset_for_leader_epoch(
     request: OffsetForLeaderEpochRequest, ctx: Context, replicas: ReplicaManager
 ) -> OffsetForLeaderEpochResponse:

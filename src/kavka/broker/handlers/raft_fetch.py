@@ -10,14 +10,15 @@ Errors:     for the whole request 104 foreign cluster, 42 another partition than
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_cluster
 from kavka.model.errors import KafkaError
 from kavka.protocol.schemas.fetch import FetchRequest, FetchResponse
 from kavka.quorum.controller_loop import ControllerLoop
 from kavka.quorum.wire import read_fetch, write_fetch_reply
+from kavka.security.acl import Operation
 
 
-@handler(FetchRequest)
+@handler(FetchRequest, needs=on_cluster(Operation.CLUSTER_ACTION))
 async def raft_fetch(request: FetchRequest, ctx: Context, controller: ControllerLoop) -> FetchResponse:
     """Give a replica of the metadata log what it lacks."""
     try:

@@ -8,14 +8,15 @@ Errors:     104 foreign cluster, 6 not the leader, 42 no proper voter, 127 no su
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_cluster
 from kavka.model.errors import KafkaError
 from kavka.protocol.schemas.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from kavka.quorum.controller_loop import ControllerLoop
 from kavka.quorum.wire import read_remove
+from kavka.security.acl import Operation
 
 
-@handler(RemoveRaftVoterRequest)
+@handler(RemoveRaftVoterRequest, needs=on_cluster(Operation.ALTER))
 async def remove_raft_voter(
     request: RemoveRaftVoterRequest, ctx: Context, controller: ControllerLoop
 ) -> RemoveRaftVoterResponse:

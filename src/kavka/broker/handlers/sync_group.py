@@ -8,13 +8,14 @@ Errors:     22 another generation, 23 another protocol (from v5 its type and nam
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_group
 from kavka.model.errors import InconsistentGroupProtocol
 from kavka.protocol.schemas.sync_group import SyncGroupRequest, SyncGroupResponse
 from kavka.runtime.groups import Groups
+from kavka.security.acl import Operation
 
 
-@handler(SyncGroupRequest)
+@handler(SyncGroupRequest, needs=on_group(Operation.READ))
 async def sync_group(request: SyncGroupRequest, ctx: Context, groups: Groups) -> SyncGroupResponse:
     """Get an assignment."""
     if ctx.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):

@@ -9,7 +9,7 @@ Errors:     one per partition: 3 unknown, 12 metadata too long; for all of them 
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_transactional_id
 from kavka.broker.handlers.offset_commit import merged, parted
 from kavka.metadata.names import CONSUMER_OFFSETS
 from kavka.metadata.view import MetadataView
@@ -35,11 +35,12 @@ from kavka.protocol.schemas.txn_offset_commit import (
 )
 from kavka.runtime.groups import Groups
 from kavka.runtime.verification import Verification
+from kavka.security.acl import Operation
 
 KNOWS_LOADING_SINCE = 2
 
 
-@handler(TxnOffsetCommitRequest)
+@handler(TxnOffsetCommitRequest, needs=on_transactional_id(Operation.WRITE))
 async def txn_offset_commit(
     request: TxnOffsetCommitRequest,
     ctx: Context,

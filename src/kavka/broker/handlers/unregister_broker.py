@@ -7,12 +7,13 @@ Errors:     BROKER_ID_NOT_REGISTERED.
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_cluster
 from kavka.protocol.schemas.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from kavka.quorum.controller_loop import ControllerLoop
+from kavka.security.acl import Operation
 
 
-@handler(UnregisterBrokerRequest)
+@handler(UnregisterBrokerRequest, needs=on_cluster(Operation.ALTER))
 async def unregister_broker(
     request: UnregisterBrokerRequest, ctx: Context, controller: ControllerLoop
 ) -> UnregisterBrokerResponse:

@@ -7,7 +7,7 @@ Errors:     INVALID_UPDATE_VERSION for the whole request, saying which feature c
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_cluster
 from kavka.controller.features import FeatureUpdate
 from kavka.protocol.schemas.update_features import (
     UpdatableFeatureResult,
@@ -15,9 +15,10 @@ from kavka.protocol.schemas.update_features import (
     UpdateFeaturesResponse,
 )
 from kavka.quorum.controller_loop import ControllerLoop
+from kavka.security.acl import Operation
 
 
-@handler(UpdateFeaturesRequest)
+@handler(UpdateFeaturesRequest, needs=on_cluster(Operation.ALTER))
 async def update_features(
     request: UpdateFeaturesRequest, ctx: Context, controller: ControllerLoop
 ) -> UpdateFeaturesResponse:

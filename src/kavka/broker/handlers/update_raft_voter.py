@@ -8,14 +8,15 @@ Errors:     104 foreign cluster, 6 not the leader, 74 and 76 another epoch, 42 n
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_cluster
 from kavka.model.errors import InvalidRequest, KafkaError
 from kavka.protocol.schemas.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from kavka.quorum.controller_loop import ControllerLoop
 from kavka.quorum.wire import endpoint_of, read_update, write_update_reply
+from kavka.security.acl import Operation
 
 
-@handler(UpdateRaftVoterRequest)
+@handler(UpdateRaftVoterRequest, needs=on_cluster(Operation.CLUSTER_ACTION))
 async def update_raft_voter(
     request: UpdateRaftVoterRequest, ctx: Context, controller: ControllerLoop
 ) -> UpdateRaftVoterResponse:

@@ -9,14 +9,15 @@ Errors:     for the whole request 104 foreign cluster, 42 another partition than
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import handler, on_cluster
 from kavka.model.errors import KafkaError
 from kavka.protocol.schemas.vote import VoteRequest, VoteResponse
 from kavka.quorum.controller_loop import ControllerLoop
 from kavka.quorum.wire import read_vote, write_vote_reply
+from kavka.security.acl import Operation
 
 
-@handler(VoteRequest)
+@handler(VoteRequest, needs=on_cluster(Operation.CLUSTER_ACTION))
 async def vote(request: VoteRequest, ctx: Context, controller: ControllerLoop) -> VoteResponse:
     """Vote, or refuse to."""
     try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import PER_ITEM, handler
 from kavka.model.errors import KafkaError, UnknownServerError
 from kavka.model.types import TopicPartition
 from kavka.protocol.schemas.write_txn_markers import (
@@ -25,7 +25,7 @@ from kavka.protocol.schemas.write_txn_markers import (
 from kavka.runtime.markers import Marker, MarkerWriter
 
 
-@handler(WriteTxnMarkersRequest)
+@handler(WriteTxnMarkersRequest, needs=PER_ITEM)
 async def write_txn_markers(
     request: WriteTxnMarkersRequest, ctx: Context, writer: MarkerWriter
 ) -> WriteTxnMarkersResponse:

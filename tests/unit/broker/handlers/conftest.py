@@ -19,6 +19,7 @@ from kavka.model.settings import broker_values
 from kavka.model.types import Endpoint, Uuid
 from kavka.net.session import Session
 from kavka.protocol.compiler import decode, encode
+from kavka.protocol.schema import declared
 from kavka.quorum.status import QuorumStatus, ReplicaStatus
 from kavka.quorum.voters import ReplicaKey, Voter
 
@@ -99,9 +100,10 @@ def loops():
 def ask():
     """Call a handler; request and response go over the wire at the version, so what it lacks is lost."""
 
-    def call(function, request, version, *services, listener="PLAINTEXT"):
+    def call(function, request, version, *services, listener="PLAINTEXT", guard=None):
         request = decode(type(request), encode(request, version), version)
-        ctx = Context(version, "test", Session(1, listener, "127.0.0.1", 50_000), 0)
+        key = declared(type(request)).key
+        ctx = Context(key, version, "test", Session(1, listener, "127.0.0.1", 50_000, guard=guard), 0)
         response = asyncio.run(function(request, ctx, *services))
         return decode(type(response), encode(response, version), version)
 

@@ -85,5 +85,5 @@ def test_a_client_whose_name_fits_the_pattern_is_served(tell, good):
 def test_what_a_client_calls_itself_is_known_from_then_on(loop, version, name, remembered):
     session = Session(1, "PLAINTEXT", "127.0.0.1", 50_000)
     request = ApiVersionsRequest(client_software_name=name, client_software_version="2.1" if name else "")
-    asyncio.run(api_versions(request, Context(version, "test", session, 0), loop, loop.settings))
+    asyncio.run(api_versions(request, Context(18, version, "test", session, 0), loop, loop.settings))
     assert (session.client_software_name, session.client_software_version) == remembered

@@ -90,7 +90,7 @@ def test_the_controller_hears_of_it_when_the_connection_of_a_broker_closes(loop)
     closing = {}
     told = []
     loop.broker_disconnected = lambda *what: told.append(what)
-    ctx = Context(2, "test", Session(7, "CONTROLLER", "h", 50_000), 0, on_close=closing.__setitem__)
+    ctx = Context(62, 2, "test", Session(7, "CONTROLLER", "h", 50_000), 0, on_close=closing.__setitem__)
     epoch = asyncio.run(broker_registration(registration(loop), ctx, loop)).broker_epoch
     for beats in (0, 2):
         for _ in range(beats):

@@ -51,7 +51,7 @@ def test_a_controller_describes_the_controllers_and_who_leads_them(loop):
     endpoints = (Endpoint("CONTROLLER", "h", 9093, "PLAINTEXT"), Endpoint("OTHER", "h", 9094, "PLAINTEXT"))
     for id_ in (1, 2):
         loop.write(loop.machine.register_controller(ControllerRequest(id_, Uuid(b"c" * 16), endpoints, SUPPORTED)))
-    ctx = Context(1, "test", Session(1, "CONTROLLER", "127.0.0.1", 50_000), 0, kind=CONTROLLER)
+    ctx = Context(60, 1, "test", Session(1, "CONTROLLER", "127.0.0.1", 50_000), 0, kind=CONTROLLER)
     answer = asyncio.run(describe_cluster(request(endpoint_type=2), ctx, loop))
     assert [(one.broker_id, one.host, one.port) for one in answer.brokers] == [(1, "h", 9093), (2, "h", 9093)]
     assert (answer.endpoint_type, answer.controller_id) == (2, 1)

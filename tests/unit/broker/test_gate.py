@@ -1,0 +1,154 @@
+"""What connections may do: decisions are remembered, forgotten when the rules change, and told to the audit log."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import pytest
+
+from kavka.broker import gate as gate_module
+from kavka.broker.context import NOT_ASKED, Context
+from kavka.broker.gate import Gate
+from kavka.metadata.delta import MetadataDelta, apply
+from kavka.metadata.image import EMPTY
+from kavka.metadata.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from kavka.model.errors import ClusterAuthorizationFailed, TopicAuthorizationFailed
+from kavka.model.types import Uuid
+from kavka.net.session import Session
+from kavka.protocol.registry import ApiKey
+from kavka.security.acl import Operation, PatternType, PermissionType, ResourceType
+from kavka.security.authorizer import Authorizer
+
+TOPIC, READ, WRITE, DESCRIBE = ResourceType.TOPIC, Operation.READ, Operation.WRITE, Operation.DESCRIBE
+ID = Uuid(b"i" * 16)
+RULE = AccessControlEntryRecord(
+    id=ID,
+    resource_type=TOPIC,
+    resource_name="orders",
+    pattern_type=PatternType.LITERAL,
+    principal="User:alice",
+    host="*",
+    operation=READ,
+    permission_type=PermissionType.ALLOW,
+)
+
+
+class Counting(Authorizer):
+    """Says how often it was asked."""
+
+    decided = 0
+
+    def decide(self, *asked):
+        self.decided += 1
+        return super().decide(*asked)
+
+
+class Setup:
+    def __init__(self, authorizer=None):
+        self.image = EMPTY
+        self.authorizer = authorizer or Counting(["User:root"])
+        self.gate = Gate(self.authorizer)
+
+    def write(self, *records):
+        self.image, delta = apply(self.image, records, self.image.offset + len(records), 1)
+        self.gate.apply(self.image, delta)
+
+    def context(self, principal="User:alice"):
+        session = Session(1, "PLAINTEXT", "127.0.0.1", 50_000, principal)
+        session.guard = self.gate.guard(principal, session.client_host)
+        return Context(ApiKey.FETCH, 13, "app", session, 0)
+
+
+def test_rights_come_and_go_with_the_rules():
+    setup = Setup()
+    ctx = setup.context()
+    assert not ctx.allows(READ, TOPIC, "orders")
+    setup.write(RULE)
+    assert ctx.allows(READ, TOPIC, "orders")
+    assert not ctx.allows(WRITE, TOPIC, "orders")
+    setup.write(RemoveAccessControlEntryRecord(id=ID))
+    assert not ctx.allows(READ, TOPIC, "orders")
+
+
+def test_a_decision_is_made_once_until_the_rules_change():
+    setup = Setup()
+    setup.write(RULE)
+    ctx = setup.context()
+    for _ in range(5):
+        assert ctx.allows(READ, TOPIC, "orders")
+    assert setup.authorizer.decided == 1
+    setup.gate.apply(replace(setup.image, offset=99), MetadataDelta())
+    assert ctx.allows(READ, TOPIC, "orders")
+    assert setup.authorizer.decided == 1
+
+
+def test_names_from_clients_do_not_fill_the_memory(monkeypatch):
+    monkeypatch.setattr(gate_module, "REMEMBERED", 10)
+    ctx = Setup().context()
+    for number in range(100):
+        ctx.allows(READ, TOPIC, f"name-{number}")
+    assert len(ctx.session.guard._decisions) <= 10
+
+
+def test_what_is_denied_is_told_and_what_is_only_looked_up_is_not(caplog):
+    setup = Setup()
+    setup.write(RULE)
+    ctx = setup.context()
+    with caplog.at_level(logging.INFO, "kafka.authorizer.logger"):
+        ctx.allows(WRITE, TOPIC, "orders", asked=False)
+        ctx.allows(READ, TOPIC, "orders")
+        assert caplog.messages == []
+        ctx.allows(WRITE, TOPIC, "orders")
+    assert caplog.messages == [
+        "Principal = User:alice is Denied operation = WRITE from host = 127.0.0.1 on resource = Topic:LITERAL:orders "
+        "for request = Fetch with resourceRefCount = 1 based on rule DefaultDeny"
+    ]
+
+
+def test_what_is_allowed_is_told_to_those_who_want_all(caplog):
+    with caplog.at_level(logging.DEBUG, "kafka.authorizer.logger"):
+        Setup().context("User:root").allows(WRITE, TOPIC, "orders")
+    assert caplog.messages[0].endswith(
+        "is Allowed operation = WRITE from host = 127.0.0.1 on resource = "
+        "Topic:LITERAL:orders for request = Fetch with resourceRefCount = 1 "
+        "based on rule SuperUser"
+    )
+
+
+def test_a_missing_right_is_the_error_of_its_resource():
+    ctx = Setup().context()
+    with pytest.raises(TopicAuthorizationFailed):
+        ctx.require(READ, TOPIC, "orders")
+    with pytest.raises(ClusterAuthorizationFailed):
+        ctx.require(Operation.ALTER, ResourceType.CLUSTER)
+
+
+def test_items_part_into_those_that_are_allowed_and_the_others():
+    setup = Setup()
+    setup.write(RULE)
+    assert setup.context().permitted(READ, TOPIC, ["a", "orders", "b"], str) == (["orders"], ["a", "b"])
+
+
+def test_operations_are_bits():
+    setup = Setup()
+    setup.write(RULE)
+    ctx = setup.context()
+    assert ctx.operations(TOPIC, "orders") == 1 << READ | 1 << DESCRIBE
+    assert ctx.operations(TOPIC, "orders", wanted=False) == NOT_ASKED
+    assert ctx.operations(ResourceType.CLUSTER) == 0
+
+
+def test_some_topic_is_enough_where_any_will_do():
+    setup = Setup()
+    ctx = setup.context()
+    assert not ctx.allows_any(READ, TOPIC)
+    setup.write(RULE)
+    assert ctx.allows_any(READ, TOPIC)
+
+
+def test_without_a_guard_everything_is_allowed():
+    ctx = Context(ApiKey.FETCH, 13, "app", Session(1, "PLAINTEXT", "127.0.0.1", 50_000), 0)
+    assert ctx.allows(READ, TOPIC, "orders")
+    assert ctx.allows_any(READ, TOPIC)
+    ctx.require(Operation.ALTER, ResourceType.CLUSTER)
