@@ -104,3 +104,9 @@ class Context:
             if self.allows(operation, resource_type, name, asked=False):
                 found |= 1 << operation
         return found
+
+    def cluster_operations(self, *, wanted: bool) -> int:
+        """Everything that the client may do with the cluster, which only those are told who may describe it."""
+        if wanted and not self.allows(Operation.DESCRIBE, ResourceType.CLUSTER):
+            return 0
+        return self.operations(ResourceType.CLUSTER, wanted=wanted)

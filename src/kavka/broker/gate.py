@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from ipaddress import IPv6Address
 from typing import Final
 
 from kavka.metadata.access import AccessRules
@@ -22,8 +23,9 @@ REMEMBERED: Final = 10_000
 class Gate:
     """Who may do what on this node; follows the access rules of the metadata."""
 
-    def __init__(self, authorizer: Authorizer) -> None:
+    def __init__(self, authorizer: Authorizer | None) -> None:
         self.authorizer = authorizer
+        """None where everybody may do everything."""
         self.rules = AccessRules()
         self.version = 0
         """Goes up whenever the rules change: what was decided before no longer counts."""
@@ -33,18 +35,28 @@ class Gate:
         if self.rules.follow(image):
             self.version += 1
 
-    def guard(self, principal: str, host: str) -> PrincipalGuard:
-        """What a principal at an address may do."""
-        return PrincipalGuard(self, principal, host)
+    def guard(self, principal: str, host: str) -> PrincipalGuard | None:
+        """Who knows what a principal at an address may do; None where nobody is kept from anything."""
+        return None if self.authorizer is None else PrincipalGuard(self, self.authorizer, principal, java_address(host))
+
+
+def java_address(host: str) -> str:
+    """An address as Java prints it, which is how access rules name hosts: with all of its groups."""
+    if ":" not in host:
+        return host
+    address, _, zone = host.partition("%")
+    groups = ":".join(f"{int(group, 16):x}" for group in IPv6Address(address).exploded.split(":"))
+    return f"{groups}%{zone}" if zone else groups
 
 
 class PrincipalGuard:
     """Knows what one principal may do, and remembers it until the rules change."""
 
-    __slots__ = ("_decisions", "_gate", "_host", "_principal", "_version")
+    __slots__ = ("_authorizer", "_decisions", "_gate", "_host", "_principal", "_version")
 
-    def __init__(self, gate: Gate, principal: str, host: str) -> None:
+    def __init__(self, gate: Gate, authorizer: Authorizer, principal: str, host: str) -> None:
         self._gate = gate
+        self._authorizer = authorizer
         self._principal = principal
         self._host = host
         self._version = gate.version
@@ -59,7 +71,7 @@ class PrincipalGuard:
         key = (operation, resource_type, name)
         decision = self._decisions.get(key)
         if decision is None:
-            decision = self._decisions[key] = gate.authorizer.decide(
+            decision = self._decisions[key] = self._authorizer.decide(
                 gate.rules.acls,
                 self._principal,
                 self._host,
@@ -76,9 +88,8 @@ class PrincipalGuard:
 
     def allows_any(self, operation: int, resource_type: int) -> bool:
         """Whether something may be done with at least one resource of a type."""
-        gate = self._gate
-        return gate.authorizer.decide_any(
-            gate.rules.acls, self._principal, self._host, Operation(operation), ResourceType(resource_type)
+        return self._authorizer.decide_any(
+            self._gate.rules.acls, self._principal, self._host, Operation(operation), ResourceType(resource_type)
         ).allowed
 
     def _tell(self, log: Callable[..., None], asked: tuple[int, int, str], api_key: int, decision: Decision) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from kavka.broker import gate as gate_module
 from kavka.broker.context import NOT_ASKED, Context
-from kavka.broker.gate import Gate
+from kavka.broker.gate import Gate, java_address
 from kavka.metadata.delta import MetadataDelta, apply
 from kavka.metadata.image import EMPTY
 from kavka.metadata.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
@@ -100,10 +100,11 @@ def test_what_is_denied_is_told_and_what_is_only_looked_up_is_not(caplog):
         ctx.allows(READ, TOPIC, "orders")
         assert caplog.messages == []
         ctx.allows(WRITE, TOPIC, "orders")
-    assert caplog.messages == [
+    (line,) = caplog.messages
+    assert line == (
         "Principal = User:alice is Denied operation = WRITE from host = 127.0.0.1 on resource = Topic:LITERAL:orders "
         "for request = Fetch with resourceRefCount = 1 based on rule DefaultDeny"
-    ]
+    )
 
 
 def test_what_is_allowed_is_told_to_those_who_want_all(caplog):
@@ -152,3 +153,15 @@ def test_without_a_guard_everything_is_allowed():
     assert ctx.allows(READ, TOPIC, "orders")
     assert ctx.allows_any(READ, TOPIC)
     ctx.require(Operation.ALTER, ResourceType.CLUSTER)
+
+
+def test_without_an_authorizer_there_is_no_guard():
+    assert Gate(None).guard("User:alice", "127.0.0.1") is None
+
+
+@pytest.mark.parametrize(
+    ("host", "printed"),
+    [("10.0.0.7", "10.0.0.7"), ("::1", "0:0:0:0:0:0:0:1"), ("fe80::1:0a%eth0", "fe80:0:0:0:0:0:1:a%eth0")],
+)
+def test_addresses_are_those_that_java_prints(host, printed):
+    assert java_address(host) == printed

@@ -15,7 +15,7 @@ from kavka.model.types import TopicPartition
 from kavka.protocol.schemas.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kavka.runtime.groups import Groups
 from kavka.runtime.transactions import Transactions
-from kavka.security.acl import Operation
+from kavka.security.acl import Operation, ResourceType
 
 KNOWS_FENCED_SINCE = 2
 
@@ -25,6 +25,7 @@ async def add_offsets_to_txn(
     request: AddOffsetsToTxnRequest, ctx: Context, transactions: Transactions, groups: Groups
 ) -> AddOffsetsToTxnResponse:
     """Make a group's offsets part of a transaction."""
+    ctx.require(Operation.READ, ResourceType.GROUP, request.group_id)
     partition = TopicPartition(CONSUMER_OFFSETS, groups.offsets_partition(request.group_id))
     producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     try:

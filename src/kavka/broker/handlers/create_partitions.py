@@ -11,13 +11,14 @@ from collections import Counter
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import PER_ITEM, handler
 from kavka.controller.topics import NewPartitions
-from kavka.model.errors import InvalidRequest, KafkaError
+from kavka.model.errors import InvalidRequest, KafkaError, TopicAuthorizationFailed
 from kavka.protocol.schemas.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
 from kavka.quorum.controller_loop import ControllerLoop
+from kavka.security.acl import Operation, ResourceType
 
 
 @handler(CreatePartitionsRequest, needs=PER_ITEM)
@@ -31,6 +32,8 @@ async def create_partitions(
         for name, count in times.items()
         if count > 1
     }
+    _, refused = ctx.permitted(Operation.ALTER, ResourceType.TOPIC, times.keys() - outcomes.keys(), str)
+    outcomes |= dict.fromkeys(refused, TopicAuthorizationFailed())
     chosen = [
         NewPartitions(
             topic.name,

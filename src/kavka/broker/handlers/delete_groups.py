@@ -8,15 +8,20 @@ from __future__ import annotations
 
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import PER_ITEM, handler
-from kavka.model.errors import KafkaError
+from kavka.model.errors import GroupAuthorizationFailed, KafkaError
 from kavka.protocol.schemas.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from kavka.runtime.groups import Groups
+from kavka.security.acl import Operation, ResourceType
 
 
 @handler(DeleteGroupsRequest, needs=PER_ITEM)
 async def delete_groups(request: DeleteGroupsRequest, ctx: Context, groups: Groups) -> DeleteGroupsResponse:
     """Delete groups."""
-    results = await groups.delete(dict.fromkeys(request.groups_names), failed)
+    names = dict.fromkeys(request.groups_names)
+    allowed, refused = ctx.permitted(Operation.DELETE, ResourceType.GROUP, names, str)
+    results = [failed(name, GroupAuthorizationFailed()) for name in refused]
+    if allowed:
+        results += await groups.delete(allowed, failed)
     return DeleteGroupsResponse(throttle_time_ms=0, results=results)
 
 

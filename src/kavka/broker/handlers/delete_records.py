@@ -25,6 +25,7 @@ from kavka.replica.checkpoints import Checkpoints
 from kavka.replica.committing import Awaited, Errors, ReplicasWait, deleted
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.waiting import Waiting
+from kavka.security.acl import Operation, ResourceType
 from kavka.storage.files import LOG_STARTS
 
 Place = tuple[str, int]
@@ -41,6 +42,7 @@ async def delete_records(
         for row in topic.partitions:
             place = topic.name, row.partition_index
             try:
+                ctx.require(Operation.DELETE, ResourceType.TOPIC, topic.name)
                 awaited[place] = delete(topic.name, row, replicas)
             except KafkaError as error:
                 failed[place] = error

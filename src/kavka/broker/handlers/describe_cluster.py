@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from kavka.broker.context import CONTROLLER, Context
 from kavka.broker.handlers.marks import PER_ITEM, handler
-from kavka.broker.topology import CLUSTER_OPERATIONS, NOT_ASKED, all_brokers, controller_id
+from kavka.broker.topology import all_brokers, controller_id
 from kavka.metadata.image import MetadataImage
 from kavka.model.errors import MismatchedEndpointType, UnsupportedEndpointType
 from kavka.protocol.schemas.describe_cluster import (
@@ -19,6 +19,7 @@ from kavka.protocol.schemas.describe_cluster import (
     DescribeClusterResponse,
 )
 from kavka.quorum.controller_loop import ControllerLoop
+from kavka.security.acl import Operation, ResourceType
 
 BROKERS = 1
 CONTROLLERS = 2
@@ -29,6 +30,8 @@ async def describe_cluster(
     request: DescribeClusterRequest, ctx: Context, controller: ControllerLoop
 ) -> DescribeClusterResponse:
     """Describe the cluster."""
+    if ctx.kind == CONTROLLER:
+        ctx.require(Operation.ALTER, ResourceType.CLUSTER)
     if request.endpoint_type not in (BROKERS, CONTROLLERS):
         raise UnsupportedEndpointType(f"there are no endpoints of type {request.endpoint_type}")
     if (request.endpoint_type == CONTROLLERS) != (ctx.kind == CONTROLLER):
@@ -46,9 +49,7 @@ async def describe_cluster(
         cluster_id=controller.cluster_id,
         controller_id=chosen if chosen in {row.broker_id for row in rows} else -1,
         brokers=rows,
-        cluster_authorized_operations=CLUSTER_OPERATIONS
-        if request.include_cluster_authorized_operations
-        else NOT_ASKED,
+        cluster_authorized_operations=ctx.cluster_operations(wanted=request.include_cluster_authorized_operations),
     )
 
 

@@ -18,6 +18,7 @@ from kavka.protocol.schemas.describe_producers import (
     TopicResponse,
 )
 from kavka.replica.manager import ReplicaManager
+from kavka.security.acl import Operation, ResourceType
 
 
 @handler(DescribeProducersRequest, needs=PER_ITEM)
@@ -30,16 +31,17 @@ async def describe_producers(
         topics=[
             TopicResponse(
                 name=topic.name,
-                partitions=[describe(topic.name, index, replicas) for index in topic.partition_indexes],
+                partitions=[describe(ctx, topic.name, index, replicas) for index in topic.partition_indexes],
             )
             for topic in request.topics
         ],
     )
 
 
-def describe(topic: str, index: int, replicas: ReplicaManager) -> PartitionResponse:
+def describe(ctx: Context, topic: str, index: int, replicas: ReplicaManager) -> PartitionResponse:
     """One partition's row."""
     try:
+        ctx.require(Operation.READ, ResourceType.TOPIC, topic)
         validate_topic_name(topic)
         partition = replicas.find(topic, index)
     except KafkaError as error:

@@ -17,6 +17,7 @@ from kavka.protocol.schemas.describe_transactions import (
     TransactionState,
 )
 from kavka.runtime.transactions import Transactions
+from kavka.security.acl import Operation, ResourceType
 
 
 @handler(DescribeTransactionsRequest, needs=PER_ITEM)
@@ -24,13 +25,14 @@ async def describe_transactions(
     request: DescribeTransactionsRequest, ctx: Context, transactions: Transactions
 ) -> DescribeTransactionsResponse:
     """Show transactions."""
-    rows = [await describe(id_, transactions) for id_ in request.transactional_ids]
+    rows = [await describe(ctx, id_, transactions) for id_ in request.transactional_ids]
     return DescribeTransactionsResponse(throttle_time_ms=0, transaction_states=rows)
 
 
-async def describe(transactional_id: str, transactions: Transactions) -> TransactionState:
+async def describe(ctx: Context, transactional_id: str, transactions: Transactions) -> TransactionState:
     """The row of one id."""
     try:
+        ctx.require(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id)
         found = await transactions.describe(transactional_id)
     except KafkaError as error:
         return TransactionState(
@@ -51,5 +53,9 @@ async def describe(transactional_id: str, transactions: Transactions) -> Transac
         transaction_start_time_ms=found.started_ms,
         producer_id=found.producer_id,
         producer_epoch=found.producer_epoch,
-        topics=[TopicData(topic=one.topic, partitions=one.partition_ids) for one in by_topic(found.partitions)],
+        topics=[
+            TopicData(topic=one.topic, partitions=one.partition_ids)
+            for one in by_topic(found.partitions)
+            if ctx.allows(Operation.DESCRIBE, ResourceType.TOPIC, one.topic, asked=False)
+        ],
     )

@@ -18,6 +18,7 @@ from kavka.model.errors import InvalidProducerEpoch, InvalidRequest, KafkaError,
 from kavka.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kavka.quorum.producer_ids import ProducerIds
 from kavka.runtime.transactions import Transactions
+from kavka.security.acl import Operation, ResourceType
 
 KNOWS_FENCED_SINCE = 4
 
@@ -27,6 +28,7 @@ async def init_producer_id(
     request: InitProducerIdRequest, ctx: Context, producer_ids: ProducerIds, transactions: Transactions
 ) -> InitProducerIdResponse:
     """Give a producer an id."""
+    require_right(request, ctx)
     if request.transactional_id == "" or (request.producer_id == -1) != (request.producer_epoch == -1):
         return refused(InvalidRequest.code)
     if request.transactional_id is None:
@@ -46,6 +48,18 @@ async def init_producer_id(
         old = isinstance(error, ProducerFenced) and ctx.api_version < KNOWS_FENCED_SINCE
         return refused(InvalidProducerEpoch.code if old else error.code)
     return accepted(found, ctx.api_version)
+
+
+def require_right(request: InitProducerIdRequest, ctx: Context) -> None:
+    """Who may write to any topic may have an id that is only its own."""
+    if request.transactional_id is not None:
+        ctx.require(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+        if request.enable2_pc:
+            ctx.require(Operation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+    elif not ctx.allows(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, asked=False) and not ctx.allows_any(
+        Operation.WRITE, ResourceType.TOPIC
+    ):
+        ctx.require(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
 
 
 def accepted(found: Initialized, version: int) -> InitProducerIdResponse:

@@ -10,11 +10,13 @@ from kavka.broker.context import Context
 from kavka.broker.handlers.marks import PER_ITEM, handler
 from kavka.protocol.schemas.list_groups import ListGroupsRequest, ListGroupsResponse
 from kavka.runtime.groups import Groups
+from kavka.security.acl import Operation, ResourceType
 
 
 @handler(ListGroupsRequest, needs=PER_ITEM)
 async def list_groups(request: ListGroupsRequest, ctx: Context, groups: Groups) -> ListGroupsResponse:
     """List groups."""
-    return ListGroupsResponse(
-        error_code=0, groups=await groups.list_groups(request.states_filter, request.types_filter)
-    )
+    found = await groups.list_groups(request.states_filter, request.types_filter)
+    if not ctx.allows(Operation.DESCRIBE, ResourceType.CLUSTER, asked=False):
+        found = [one for one in found if ctx.allows(Operation.DESCRIBE, ResourceType.GROUP, one.group_id, asked=False)]
+    return ListGroupsResponse(error_code=0, groups=found)

@@ -28,6 +28,7 @@ from kavka.protocol.schemas.list_offsets import (
 from kavka.quorum.controller_loop import Turn
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.partition import Partition
+from kavka.security.acl import Operation, ResourceType
 from kavka.storage.segment import Search, TimestampOffset
 
 LATEST = -1
@@ -61,6 +62,7 @@ async def list_offsets(request: ListOffsetsRequest, ctx: Context, replicas: Repl
         for row in topic.partitions:
             await turn.breathe()
             try:
+                ctx.require(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
                 if times[topic.name, row.partition_index] > 1:
                     raise InvalidRequest(f"{topic.name}-{row.partition_index} is named twice")
                 if row.timestamp < 0 and ctx.api_version < SINCE_VERSION.get(row.timestamp, 99):

@@ -18,6 +18,7 @@ from kavka.protocol.schemas.list_transactions import (
     TransactionState,
 )
 from kavka.runtime.transactions import Transactions, matcher
+from kavka.security.acl import Operation, ResourceType
 
 
 @handler(ListTransactionsRequest, needs=PER_ITEM)
@@ -33,6 +34,7 @@ async def list_transactions(
         transaction_states=[
             TransactionState(transactional_id=id_, producer_id=one.producer_id, transaction_state=one.status.label)
             for id_, one in found
+            if ctx.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, id_, asked=False)
         ],
     )
 

@@ -17,6 +17,7 @@ from kavka.protocol.schemas.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from kavka.replica.manager import ReplicaManager
+from kavka.security.acl import Operation, ResourceType
 
 
 @handler(OffsetForLeaderEpochRequest, needs=PER_ITEM)
@@ -28,16 +29,18 @@ async def offset_for_leader_epoch(
         throttle_time_ms=0,
         topics=[
             OffsetForLeaderTopicResult(
-                topic=topic.topic, partitions=[end_offset(topic.topic, row, replicas) for row in topic.partitions]
+                topic=topic.topic, partitions=[end_offset(ctx, topic.topic, row, replicas) for row in topic.partitions]
             )
             for topic in request.topics
         ],
     )
 
 
-def end_offset(topic: str, row: OffsetForLeaderPartition, replicas: ReplicaManager) -> EpochEndOffset:
+def end_offset(ctx: Context, topic: str, row: OffsetForLeaderPartition, replicas: ReplicaManager) -> EpochEndOffset:
     """One partition's row."""
     try:
+        if not ctx.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, asked=False):
+            ctx.require(Operation.DESCRIBE, ResourceType.TOPIC, topic)
         partition = replicas.find(topic, row.partition)
         partition.require_leader(row.current_leader_epoch)
     except KafkaError as error:

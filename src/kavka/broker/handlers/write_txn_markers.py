@@ -23,6 +23,7 @@ from kavka.protocol.schemas.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from kavka.runtime.markers import Marker, MarkerWriter
+from kavka.security.acl import Operation, ResourceType
 
 
 @handler(WriteTxnMarkersRequest, needs=PER_ITEM)
@@ -30,6 +31,8 @@ async def write_txn_markers(
     request: WriteTxnMarkersRequest, ctx: Context, writer: MarkerWriter
 ) -> WriteTxnMarkersResponse:
     """End transactions in partitions."""
+    if not ctx.allows(Operation.ALTER, ResourceType.CLUSTER, asked=False):
+        ctx.require(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
     return WriteTxnMarkersResponse(markers=[await write(one, writer) for one in request.markers])
 
 

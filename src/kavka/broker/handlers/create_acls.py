@@ -1,0 +1,44 @@
+"""CreateAcls: v1-3.
+
+Behaviour:  each rule stands or falls by itself; one that is in force already counts as created.
+Errors:     one per rule: 42 a rule that would mean nothing, 54 no authorizer is configured.
+"""
+
+from __future__ import annotations
+
+from kavka.broker.context import Context
+from kavka.broker.gate import Gate
+from kavka.broker.handlers.marks import handler, on_cluster
+from kavka.model.errors import SecurityDisabled
+from kavka.protocol.schemas.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from kavka.quorum.controller_loop import ControllerLoop
+from kavka.security.acl import Acl, Operation
+
+
+@handler(CreateAclsRequest, needs=on_cluster(Operation.ALTER))
+async def create_acls(
+    request: CreateAclsRequest, ctx: Context, gate: Gate, controller: ControllerLoop
+) -> CreateAclsResponse:
+    """Put access rules in force."""
+    if gate.authorizer is None:
+        raise SecurityDisabled("No Authorizer is configured.")
+    wanted = [
+        Acl(
+            one.resource_type,
+            one.resource_name,
+            one.resource_pattern_type,
+            one.operation,
+            one.principal,
+            one.host,
+            one.permission_type,
+        )
+        for one in request.creations
+    ]
+    outcomes = await controller.submit(lambda machine, _: machine.create_acls(wanted))
+    results = [
+        AclCreationResult(error_code=0, error_message=None)
+        if error is None
+        else AclCreationResult(error_code=error.code, error_message=str(error))
+        for error in outcomes
+    ]
+    return CreateAclsResponse(throttle_time_ms=0, results=results)
