@@ -14,6 +14,8 @@ NO_HANDLERS = {"__init__", "marks"}
 
 _TRANSACTIONS = "unit/broker/handlers/test_transaction_apis.py"
 _REGISTRATION = "unit/broker/handlers/test_broker_registration.py"
+_ACLS = "unit/broker/handlers/test_describe_acls.py"
+_SCRAM = "unit/broker/handlers/test_alter_user_scram_credentials.py"
 _GROUPS = "component/test_client_groups.py"
 _QUORUM = "component/test_quorum.py"
 
@@ -27,9 +29,12 @@ TESTED_IN = {
     "consumer_group_describe": f"{_GROUPS}::test_groups_are_listed_described_reset_and_deleted",
     "consumer_group_heartbeat": f"{_GROUPS}::test_partitions_move_to_a_second_member_and_back",
     "controller_registration": f"{_REGISTRATION}::test_a_controller_registers",
+    "create_acls": f"{_ACLS}::test_rules_are_created_shown_and_deleted",
+    "delete_acls": f"{_ACLS}::test_rules_are_created_shown_and_deleted",
     "delete_groups": f"{_GROUPS}::test_groups_are_listed_described_reset_and_deleted",
     "describe_groups": "cluster/test_views.py::test_the_coordinator_of_a_group_is_the_same_wherever_one_asks",
     "describe_transactions": f"{_TRANSACTIONS}::test_a_transaction_is_shown_with_its_partitions",
+    "describe_user_scram_credentials": f"{_SCRAM}::test_credentials_are_set_shown_and_removed",
     "end_quorum_epoch": f"{_QUORUM}::test_a_stranger_who_talks_nonsense_changes_nothing",
     "end_txn": f"{_TRANSACTIONS}::test_what_end_txn_refuses",
     "envelope": "unit/broker/test_forwarding.py::test_a_bad_envelope_is_refused_with_kafkas_codes",

@@ -14,6 +14,7 @@ import pytest
 
 from kavka.broker.context import CONTROLLER
 from kavka.broker.dispatch import Dispatcher
+from kavka.broker.gate import Gate
 from kavka.broker.handlers import HANDLERS
 from kavka.client.connector import Connector
 from kavka.controller.machine import Controller
@@ -110,7 +111,7 @@ class Node:
             tasks.create_task(self.loop.run())
             if self.controller:
                 listener = bind("CONTROLLER", "127.0.0.1", self.port, SocketOptions(-1, -1, 50))
-                services = [self.loop, LiveSettings(self.id, broker_values({}))]
+                services = [self.loop, LiveSettings(self.id, broker_values({})), Gate(None)]
                 dispatcher = Dispatcher(HANDLERS, services, {}, tasks, clock, kind=CONTROLLER)
                 tasks.create_task(Server([listener], dispatcher, LIMITS, SocketOptions(-1, -1, 50), clock).run())
 

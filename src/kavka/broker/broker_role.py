@@ -13,6 +13,7 @@ from kavka.broker.controller_role import ControllerRole
 from kavka.broker.coordinating import Coordinating
 from kavka.broker.dispatch import Dispatcher, HotHandler
 from kavka.broker.forwarding import Forwarding, Handler
+from kavka.broker.gate import Gate
 from kavka.broker.handlers import HANDLERS
 from kavka.broker.handlers.fetch import Fetch
 from kavka.broker.handlers.produce import Produce
@@ -87,6 +88,7 @@ class Surroundings(NamedTuple):
     inter_broker: Connector
     metrics: Metrics
     coordinators: Sequence[Make]
+    gate: Gate
 
 
 class BrokerRole:
@@ -128,7 +130,7 @@ class BrokerRole:
         self._replicating = None if self._alone else self._replicate()
         self._dispatcher = self._dispatch()
         limits, options = connection_limits(node.settings.values), socket_options(node.config.values)
-        self._server = Server(listeners, self._dispatcher, limits, options, node.clock)
+        self._server = Server(listeners, self._dispatcher, limits, options, node.clock, node.gate.admit)
         node.settings.subscribe(lambda values: self._server.limit(connection_limits(values)))
         self.epoch = -1
         """The broker epoch of this start; -1 until it is registered."""
@@ -197,6 +199,7 @@ class BrokerRole:
             forwarding,
             TopicCreation(node.controller, channel),
             waiting,
+            node.gate,
         ]
         spreading = Spreading(node.controller.node_id, lambda: node.controller.image, self._others.ask)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kavka.broker import listeners as addresses
+from kavka.broker.gate import authorizer_of
 from kavka.broker.properties import parse_properties
 from kavka.model.settings import (
     BROKER,
@@ -122,6 +123,7 @@ def node_config(
         values = broker_values(texts)
         check_broker(values)
         config = _assemble(values, this_host or reachable_name)
+        authorizer_of(values)  # one that cannot be honoured must not look as if it were
         for check in (_check_identity, _check_directories, _check_timeouts, _check_served):
             check(config)
         if not config.standalone:

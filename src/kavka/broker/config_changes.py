@@ -14,6 +14,8 @@ from kavka.model.errors import BY_CODE, InvalidRequest, KafkaError, UnknownServe
 from kavka.model.settings import Values
 from kavka.model.settings.rules import validate_broker
 from kavka.protocol.schema import replace
+from kavka.security.acl import Operation
+from kavka.security.acl import ResourceType as AclResource
 
 T = TypeVar("T")
 
@@ -98,6 +100,16 @@ class ConfigChecks:
         )
 
 
+def require_config_right(ctx: Context, operation: Operation, resource_type: int, name: str) -> None:
+    """Raise the error of the right that a resource's configuration takes: topics and groups have their own."""
+    if resource_type == ResourceType.TOPIC:
+        ctx.require(operation, AclResource.TOPIC, name)
+    elif resource_type == ResourceType.GROUP:
+        ctx.require(operation, AclResource.GROUP, name)
+    else:
+        ctx.require(operation, AclResource.CLUSTER)
+
+
 async def change_configs(
     request: ConfigRequest,
     ctx: Context,
@@ -115,6 +127,7 @@ async def change_configs(
         try:
             if times[resource] > 1:
                 raise InvalidRequest("a resource is in the request more than once")
+            require_config_right(ctx, Operation.ALTER_CONFIGS, *resource)
             chosen[resource] = check(one)
         except KafkaError as error:
             outcomes[resource] = error

@@ -9,6 +9,7 @@ from kavka.broker.config import NodeConfig
 from kavka.broker.context import CONTROLLER, Context
 from kavka.broker.dispatch import Dispatcher
 from kavka.broker.forwarding import Forwarding
+from kavka.broker.gate import Gate
 from kavka.broker.handlers import HANDLERS
 from kavka.broker.limits import connection_limits, socket_options
 from kavka.client.connector import Connector
@@ -36,16 +37,17 @@ class ControllerRole:
         tasks: asyncio.TaskGroup,
         clock: Clock,
         connector: Connector,
+        gate: Gate,
     ) -> None:
         self._controller = controller
         self._clock = clock
         self._connector = connector
         self._channels: list[ControllerChannel] = []
         values = config.values
-        services: list[object] = [controller, controller.quorum, settings, Forwarding()]
+        services: list[object] = [controller, controller.quorum, settings, Forwarding(), gate]
         self.dispatcher = Dispatcher(HANDLERS, services, {}, tasks, clock, kind=CONTROLLER)
         limits, options = connection_limits(values), socket_options(values)
-        self.server = Server(listeners, self.dispatcher, limits, options, clock)
+        self.server = Server(listeners, self.dispatcher, limits, options, clock, gate.admit)
 
     def channel(self, timeout_ms: int) -> ControllerChannel:
         """A new way to the active controller, for requests that must not wait for others."""

@@ -10,6 +10,14 @@ from typing import Final
 from kavka.metadata.access import AccessRules
 from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.image import MetadataImage
+from kavka.model.settings import (
+    ALLOW_EVERYONE_IF_NO_ACL_FOUND,
+    AUTHORIZER_CLASS_NAME,
+    SUPER_USERS,
+    SettingError,
+    Values,
+)
+from kavka.net.session import Session
 from kavka.protocol.registry import API
 from kavka.security.acl import Operation, ResourceType
 from kavka.security.authorizer import Authorizer, Decision
@@ -18,6 +26,23 @@ audit = logging.getLogger("kafka.authorizer.logger")
 
 REMEMBERED: Final = 10_000
 """How many decisions are remembered for one principal: the names come from clients."""
+
+
+STANDARD: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def authorizer_of(values: Values) -> Authorizer | None:
+    """The authorizer that the settings ask for, None for none; raises SettingError for one that there is not."""
+    name = values[AUTHORIZER_CLASS_NAME]
+    if not name:
+        return None
+    if name != STANDARD:
+        raise SettingError(f"{AUTHORIZER_CLASS_NAME.name}: {name} is not known here, only {STANDARD}")
+    users = [user for text in values[SUPER_USERS].split(";") if (user := text.strip())]
+    for user in users:
+        if not all(user.partition(":")[::2]):
+            raise SettingError(f"{SUPER_USERS.name}: {user!r} is not of the form User:name")
+    return Authorizer(users, values[ALLOW_EVERYONE_IF_NO_ACL_FOUND])
 
 
 class Gate:
@@ -34,6 +59,10 @@ class Gate:
         """Take over the rules of an image."""
         if self.rules.follow(image):
             self.version += 1
+
+    def admit(self, session: Session) -> None:
+        """Set a guard on a session, for who it is now."""
+        session.guard = self.guard(session.principal, session.client_host)
 
     def guard(self, principal: str, host: str) -> PrincipalGuard | None:
         """Who knows what a principal at an address may do; None where nobody is kept from anything."""

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from kavka.metadata.image import BrokerRegistration, MetadataImage, PartitionImage
 from kavka.metadata.names import is_valid_topic_name
 from kavka.model.errors import InvalidTopicException, UnknownTopicOrPartition
 from kavka.model.types import Endpoint
-
-CLUSTER_OPERATIONS: Final = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
-"""All that can be done to a cluster, as KIP-430 writes it: what everyone may while there is no authorizer."""
-TOPIC_OPERATIONS: Final = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
-"""All that can be done to a topic."""
-GROUP_OPERATIONS: Final = sum(1 << code for code in (3, 6, 8, 10, 11))
-"""All that can be done to a group."""
-NOT_ASKED: Final = -(1 << 31)
-"""What stands for operations that nobody asked for."""
 
 
 def reachable_brokers(image: MetadataImage, listener: str) -> list[tuple[BrokerRegistration, Endpoint]]:

@@ -15,6 +15,7 @@ from kavka.broker.broker_role import BrokerRole, Service, Surroundings, previous
 from kavka.broker.config import NodeConfig
 from kavka.broker.controller_role import ControllerRole
 from kavka.broker.coordinating import COORDINATORS
+from kavka.broker.gate import Gate, authorizer_of
 from kavka.broker.limits import socket_options
 from kavka.broker.listeners import controller_names
 from kavka.broker.metrics import show_quorum
@@ -120,6 +121,7 @@ class Node:
         self._coordinators = coordinators
         self._to_controllers = Connector(dial)
         self._to_brokers = Connector(dial)
+        self._gate = Gate(authorizer_of(config.values))
 
     async def run(self, ready: Callable[[ReadyReport], None], stopping: asyncio.Event) -> None:
         """Start, say so, serve until told to stop, and stop so that the next start has nothing to repair."""
@@ -135,6 +137,7 @@ class Node:
             controller = self._controller(started)
             settings = LiveSettings(dirs.node_id, config.values)
             controller.subscribe(settings.apply)  # the first: whoever follows the metadata may ask for settings
+            controller.subscribe(self._gate.apply)
             tell(METADATA, controller.start(clean=marks[dirs.metadata_dir] is not None))
             replicas = self._replicas(started, settings) if "broker" in config.roles else None
             checkpoints = Checkpoints(replicas) if replicas is not None else None
@@ -161,9 +164,7 @@ class Node:
         config, metrics = self._config, Metrics()
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(controller.run())]
-            quorum = ControllerRole(
-                config, settings, controller, started.controller_listeners, tasks, self._clock, self._to_controllers
-            )
+            quorum = self._control(settings, controller, started, tasks)
             registration = self._registration(started)
             if started.controller_listeners:
                 channel = quorum.channel(config.values[REQUEST_TIMEOUT_MS])
@@ -182,6 +183,7 @@ class Node:
                     self._to_brokers,
                     metrics,
                     self._coordinators,
+                    self._gate,
                 )
                 broker = BrokerRole(node, replicas, checkpoints, loading, started.listeners, registration)
             show_quorum(metrics, controller)
@@ -204,6 +206,12 @@ class Node:
         if broker is None:
             return NO_BROKER
         return broker.epoch if broker.loaded else None
+
+    def _control(
+        self, settings: LiveSettings, controller: ControllerLoop, started: Started, tasks: asyncio.TaskGroup
+    ) -> ControllerRole:
+        listeners, connector = started.controller_listeners, self._to_controllers
+        return ControllerRole(self._config, settings, controller, listeners, tasks, self._clock, connector, self._gate)
 
     def _report(self, controller: ControllerLoop, registration: Registration, metrics: str | None) -> ReadyReport:
         return ReadyReport(

@@ -106,7 +106,10 @@ class Server:
         limits: ConnectionLimits,
         options: SocketOptions,
         clock: Clock,
+        admit: Callable[[Session], None] | None = None,
     ) -> None:
+        """`admit` is told of every new session, and may set a guard on it."""
+        self._admit_session = admit
         self._listeners = listeners
         self._dispatch = dispatch.__call__  # bound, as the dispatcher binds its own
         self._limits = limits
@@ -247,6 +250,8 @@ class Server:
             return None
         self._next_id += 1
         session = Session(self._next_id, listener, host, port)
+        if self._admit_session is not None:
+            self._admit_session(session)
         connection = Connection(
             loop=asyncio.get_running_loop(),
             transport=transport(session),

@@ -7,7 +7,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kavka.kernels.layout import FetchedPartition, Topic
-from kavka.model.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower, UnknownServerError
+from kavka.model.errors import (
+    FencedLeaderEpoch,
+    KafkaError,
+    NotLeaderOrFollower,
+    TopicAuthorizationFailed,
+    UnknownServerError,
+)
 from kavka.replica.fetching import NO_SESSION, FetchEntry, FetchSet
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.partition import Partition
@@ -47,13 +53,24 @@ class FetchAttempt:
         "_held_back",
         "_incremental",
         "_limits",
+        "_may_read",
         "_replicas",
         "_rows",
         "_scope",
         "failed",
     )
 
-    def __init__(self, replicas: ReplicaManager, scope: FetchSet, limits: FetchLimits, *, incremental: bool) -> None:
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        scope: FetchSet,
+        limits: FetchLimits,
+        *,
+        incremental: bool,
+        may_read: Callable[[str], bool] | None = None,
+    ) -> None:
+        """`may_read` says whether the client may read a topic, by its name; without it every client may."""
+        self._may_read = may_read
         self._replicas = replicas
         self._scope = scope
         self._epoch = scope.epoch
@@ -89,8 +106,12 @@ class FetchAttempt:
         return total + self._held_back >= self._limits.min_bytes or self.failed
 
     def _read(self, entry: FetchEntry, left: int, min_one: bool) -> tuple[FetchedPartition, int]:
-        limits = self._limits
+        limits, may_read = self._limits, self._may_read
+        if may_read is not None and isinstance(entry.topic, str) and not may_read(entry.topic):
+            raise TopicAuthorizationFailed  # before anything tells whether there is such a topic
         partition = self._replicas.find(entry.topic, entry.index)
+        if may_read is not None and not may_read(partition.topic_partition.topic):
+            raise TopicAuthorizationFailed
         max_bytes = max(0, min(entry.max_bytes, left))
         if limits.follower is not None:
             return self._read_for_follower(partition, entry, limits.follower, max_bytes, min_one)

@@ -8,6 +8,7 @@ import pytest
 from kavka.broker.context import CONTROLLER, Context
 from kavka.broker.dispatch import Dispatcher
 from kavka.broker.forwarding import Forwarding, pack_host, pack_principal, unpack_host, unpack_principal
+from kavka.broker.gate import Gate
 from kavka.broker.handlers import load
 from kavka.broker.handlers.marks import NOTHING, handler
 from kavka.client.connector import Connector
@@ -97,7 +98,9 @@ async def controller(*args, **options):
     listener = bind("CONTROLLER", "127.0.0.1", 0, SocketOptions())
     async with asyncio.TaskGroup() as tasks:
         stems = ["api_versions", "broker_heartbeat", "create_topics", "envelope"]
-        dispatcher = Dispatcher(stems, (), {}, tasks, ManualClock(), handlers(*args, **options), kind=CONTROLLER)
+        dispatcher = Dispatcher(
+            stems, (Gate(None),), {}, tasks, ManualClock(), handlers(*args, **options), kind=CONTROLLER
+        )
         server = Server([listener], dispatcher, LIMITS, SocketOptions(), ManualClock())
         running = tasks.create_task(server.run())
         yield ("127.0.0.1", listener.port)

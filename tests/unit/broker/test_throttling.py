@@ -8,7 +8,7 @@ import pytest
 
 from kavka.broker.context import Context
 from kavka.broker.dispatch import Dispatcher
-from kavka.broker.handlers.marks import handler
+from kavka.broker.handlers.marks import NOTHING, handler
 from kavka.kernels.frames import encode_produce_response
 from kavka.model.clock import ManualClock
 from kavka.model.errors import NotController
@@ -67,20 +67,20 @@ class Quota:
         return self.throttle_ms
 
 
-@handler(DescribeClusterRequest)
+@handler(DescribeClusterRequest, NOTHING)
 async def at_once(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
     return DescribeClusterResponse(
         throttle_time_ms=0, error_code=0, error_message=None, cluster_id="c", brokers=[], controller_id=1
     )
 
 
-@handler(DescribeClusterRequest)
+@handler(DescribeClusterRequest, NOTHING)
 async def later(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
     await asyncio.sleep(0)
     return await at_once(request, ctx)
 
 
-@handler(DescribeClusterRequest)
+@handler(DescribeClusterRequest, NOTHING)
 async def refused(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
     raise NotController
 

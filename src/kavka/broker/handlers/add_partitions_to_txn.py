@@ -35,6 +35,7 @@ from kavka.protocol.schemas.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from kavka.runtime.transactions import Transactions
+from kavka.security.acl import Operation, ResourceType
 
 BROKERS_SINCE = 4
 KNOWS_FENCED_SINCE = 2
@@ -52,14 +53,16 @@ async def add_partitions_to_txn(
             producer_epoch=request.v3_and_below_producer_epoch,
             topics=request.v3_and_below_topics,
         )
-        rows = await answer(asked, ctx.api_version, transactions, view.image)
+        ctx.require(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, asked.transactional_id)
+        rows = await answer(asked, ctx, transactions, view.image)
         return AddPartitionsToTxnResponse(throttle_time_ms=0, results_by_topic_v3_and_below=rows)
+    ctx.require(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
     return AddPartitionsToTxnResponse(
         throttle_time_ms=0,
         results_by_transaction=[
             AddPartitionsToTxnResult(
                 transactional_id=one.transactional_id,
-                topic_results=await answer(one, ctx.api_version, transactions, view.image),
+                topic_results=await answer(one, ctx, transactions, view.image),
             )
             for one in request.transactions
         ],
@@ -67,11 +70,12 @@ async def add_partitions_to_txn(
 
 
 async def answer(
-    asked: AddPartitionsToTxnTransaction, version: int, transactions: Transactions, image: MetadataImage
+    asked: AddPartitionsToTxnTransaction, ctx: Context, transactions: Transactions, image: MetadataImage
 ) -> list[AddPartitionsToTxnTopicResult]:
     """The rows of one transaction."""
+    version = ctx.api_version
     partitions = [TopicPartition(topic.name, index) for topic in asked.topics for index in topic.partitions]
-    refused = {one: code for one in partitions if (code := missing(one, image, from_client=version < BROKERS_SINCE))}
+    refused = {one: code for one in partitions if (code := missing(one, ctx, image))}
     if refused:
         return rows_of({one: refused.get(one, OperationNotAttempted.code) for one in partitions})
     producer = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch)
@@ -87,9 +91,11 @@ async def answer(
     return rows_of(dict.fromkeys(partitions, code))
 
 
-def missing(partition: TopicPartition, image: MetadataImage, *, from_client: bool) -> int:
+def missing(partition: TopicPartition, ctx: Context, image: MetadataImage) -> int:
     """The error code of a partition that cannot be added; clients do not write to internal topics."""
-    if from_client and is_internal(partition.topic):
+    if ctx.api_version < BROKERS_SINCE and (
+        is_internal(partition.topic) or not ctx.allows(Operation.WRITE, ResourceType.TOPIC, partition.topic)
+    ):
         return TopicAuthorizationFailed.code
     topic = image.topics.by_name.get(partition.topic)
     return 0 if topic is not None and partition.partition in topic.partitions else UnknownTopicOrPartition.code

@@ -9,11 +9,10 @@ from __future__ import annotations
 from kavka.broker.context import Context
 from kavka.broker.coordination import require_consumer_groups
 from kavka.broker.handlers.marks import PER_ITEM, handler
-from kavka.broker.topology import GROUP_OPERATIONS
 from kavka.coordinator.consumer.kind import ConsumerKind
 from kavka.metadata.live import LiveSettings
 from kavka.metadata.view import MetadataView
-from kavka.model.errors import KafkaError
+from kavka.model.errors import GroupAuthorizationFailed, KafkaError, TopicAuthorizationFailed
 from kavka.protocol.schema import replace
 from kavka.protocol.schemas.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -21,6 +20,7 @@ from kavka.protocol.schemas.consumer_group_describe import (
     DescribedGroup,
 )
 from kavka.runtime.groups import Groups
+from kavka.security.acl import Operation, ResourceType
 
 
 @handler(ConsumerGroupDescribeRequest, needs=PER_ITEM)
@@ -28,14 +28,41 @@ async def consumer_group_describe(
     request: ConsumerGroupDescribeRequest, ctx: Context, groups: Groups, view: MetadataView, settings: LiveSettings
 ) -> ConsumerGroupDescribeResponse:
     """Describe consumer groups."""
+    allowed, refused = ctx.permitted(Operation.DESCRIBE, ResourceType.GROUP, request.group_ids, str)
     try:
         require_consumer_groups(view.image, settings.values)
-        found = await groups.ask_each(ConsumerKind, request.group_ids, ConsumerKind.describe, failed, named=True)
+        found = await groups.ask_each(ConsumerKind, allowed, ConsumerKind.describe, failed, named=True)
     except KafkaError as error:
-        found = [failed(id_, error) for id_ in request.group_ids]
+        found = [failed(id_, error) for id_ in allowed]
+    found = [one if may_see_topics(one, ctx) else failed(one.group_id, TopicAuthorizationFailed()) for one in found]
     if request.include_authorized_operations:
-        found = [replace(one, authorized_operations=GROUP_OPERATIONS) if not one.error_code else one for one in found]
-    return ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=found)
+        found = [
+            one
+            if one.error_code
+            else replace(one, authorized_operations=ctx.operations(ResourceType.GROUP, one.group_id))
+            for one in found
+        ]
+    not_allowed = [failed(id_, GroupAuthorizationFailed()) for id_ in refused]
+    return ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=[*not_allowed, *found])
+
+
+def may_see_topics(group: DescribedGroup, ctx: Context) -> bool:
+    """Whether the client may know every topic that a group's members have or want."""
+    if ctx.session.guard is None:
+        return True
+    names = {
+        one.topic_name
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for one in assignment.topic_partitions
+    }
+    names.update(name for member in group.members for name in member.subscribed_topic_names)
+    return all(ctx.allows(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in names)
+
+
+def with_operations(group: DescribedGroup, ctx: Context) -> DescribedGroup:
+    """A group with what the client may do with it."""
+    return replace(group, authorized_operations=ctx.operations(ResourceType.GROUP, group.group_id))
 
 
 def failed(group_id: str, error: KafkaError) -> DescribedGroup:

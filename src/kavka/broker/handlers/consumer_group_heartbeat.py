@@ -18,7 +18,7 @@ from kavka.protocol.schemas.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from kavka.runtime.groups import Groups
-from kavka.security.acl import Operation
+from kavka.security.acl import Operation, ResourceType
 
 
 @handler(ConsumerGroupHeartbeatRequest, needs=on_group(Operation.READ))
@@ -27,6 +27,8 @@ async def consumer_group_heartbeat(
 ) -> ConsumerGroupHeartbeatResponse:
     """Join, stay in or leave a consumer group."""
     require_consumer_groups(view.image, settings.values)
+    for name in request.subscribed_topic_names or ():
+        ctx.require(Operation.DESCRIBE, ResourceType.TOPIC, name)
     if request.subscribed_topic_regex:
         await groups.prepare_pattern(request.subscribed_topic_regex)
     client = client_of(ctx)

@@ -17,7 +17,7 @@ from kavka.broker.handlers.marks import PER_ITEM, handler
 from kavka.controller.topics import CreatedTopic, NewTopic
 from kavka.metadata.live import LiveSettings
 from kavka.metadata.names import CLUSTER_METADATA
-from kavka.model.errors import InvalidRequest, KafkaError
+from kavka.model.errors import InvalidRequest, KafkaError, TopicAuthorizationFailed
 from kavka.model.settings import Values
 from kavka.model.settings.describe import describe_topic
 from kavka.protocol.schemas.create_topics import (
@@ -28,6 +28,7 @@ from kavka.protocol.schemas.create_topics import (
     CreateTopicsResponse,
 )
 from kavka.quorum.controller_loop import ControllerLoop
+from kavka.security.acl import Operation, ResourceType
 
 
 @handler(CreateTopicsRequest, needs=PER_ITEM)
@@ -43,6 +44,9 @@ async def create_topics(
             outcomes[name] = InvalidRequest(f"topic {name} is in the request {times[name]} times")
         elif name == CLUSTER_METADATA:
             outcomes[name] = InvalidRequest(f"{CLUSTER_METADATA} is the quorum's own")
+    if not ctx.allows(Operation.CREATE, ResourceType.CLUSTER, asked=False):
+        _, refused = ctx.permitted(Operation.CREATE, ResourceType.TOPIC, wanted.keys() - outcomes.keys(), str)
+        outcomes |= dict.fromkeys(refused, TopicAuthorizationFailed("Authorization failed."))
     chosen = [new_topic(topic) for name, topic in wanted.items() if name not in outcomes]
     if chosen:
         try:
@@ -58,6 +62,11 @@ async def create_topics(
     for name, topic in wanted.items():
         given = {config.name: config.value for config in topic.configs if config.value is not None}
         outcome = outcomes[name]
+        if not isinstance(outcome, KafkaError) and not ctx.allows(
+            Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name, asked=False
+        ):
+            rows.append(undescribed(name, outcome))
+            continue
         configs_of = config_rows(given, broker) if given and not isinstance(outcome, KafkaError) else plain
         rows.append(row(name, outcome, configs_of))
     return CreateTopicsResponse(throttle_time_ms=0, topics=rows)
@@ -86,6 +95,18 @@ def row(name: str, outcome: CreatedTopic | KafkaError, configs: list[CreatableTo
         num_partitions=outcome.partitions,
         replication_factor=outcome.replication,
         configs=configs,
+    )
+
+
+def undescribed(name: str, outcome: CreatedTopic) -> CreatableTopicResult:
+    """A topic whose settings the client may create but not see."""
+    return CreatableTopicResult(
+        name=name,
+        topic_id=outcome.id,
+        error_code=0,
+        error_message=None,
+        topic_config_error_code=TopicAuthorizationFailed.code,
+        configs=None,
     )
 
 

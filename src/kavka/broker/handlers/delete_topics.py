@@ -16,6 +16,7 @@ from kavka.metadata.live import LiveSettings
 from kavka.model.errors import (
     InvalidRequest,
     KafkaError,
+    TopicAuthorizationFailed,
     TopicDeletionDisabled,
     UnknownTopicId,
     UnknownTopicOrPartition,
@@ -29,6 +30,7 @@ from kavka.protocol.schemas.delete_topics import (
     DeleteTopicState,
 )
 from kavka.quorum.controller_loop import ControllerLoop
+from kavka.security.acl import Operation, ResourceType
 
 
 @handler(DeleteTopicsRequest, needs=PER_ITEM)
@@ -41,7 +43,7 @@ async def delete_topics(
     if not settings[DELETE_TOPIC_ENABLE]:
         refused = TopicDeletionDisabled() if ctx.api_version >= 3 else InvalidRequest("topics are not deleted here")
         return DeleteTopicsResponse(throttle_time_ms=0, responses=[result(one, refused) for one in asked])
-    rows, chosen = sorted_out(asked, controller.image.topics)
+    rows, chosen = sorted_out(asked, controller.image.topics, ctx)
     if chosen:
         outcomes: dict[Uuid, KafkaError | None]
         try:
@@ -53,7 +55,7 @@ async def delete_topics(
 
 
 def sorted_out(
-    asked: list[DeleteTopicState], topics: TopicsImage
+    asked: list[DeleteTopicState], topics: TopicsImage, ctx: Context
 ) -> tuple[list[DeletableTopicResult], dict[Uuid, str]]:
     """The rows of what cannot be deleted, and the names by id of what can."""
     rows: list[DeletableTopicResult] = []
@@ -65,8 +67,15 @@ def sorted_out(
         state = DeleteTopicState(name=key[0], topic_id=key[1])
         try:
             id_, name = resolve(state, times[key], topics)
+            if not may_delete(name, ctx):
+                shown = ctx.allows(Operation.DESCRIBE, ResourceType.TOPIC, name, asked=False)
+                rows.append(
+                    result(DeleteTopicState(name=name, topic_id=id_) if shown else state, TopicAuthorizationFailed())
+                )
+                continue
         except KafkaError as error:
-            rows.append(result(state, error))
+            hidden = isinstance(error, UnknownTopicOrPartition) and not may_delete(state.name or "", ctx)
+            rows.append(result(state, TopicAuthorizationFailed() if hidden else error))
             continue
         if id_ in chosen or id_ in twice:
             chosen.pop(id_, None)
@@ -76,6 +85,13 @@ def sorted_out(
         else:
             chosen[id_] = name
     return rows, chosen
+
+
+def may_delete(name: str, ctx: Context) -> bool:
+    """Whether the client may delete a topic."""
+    return ctx.allows(Operation.DELETE, ResourceType.CLUSTER, asked=False) or ctx.allows(
+        Operation.DELETE, ResourceType.TOPIC, name
+    )
 
 
 def resolve(one: DeleteTopicState, times: int, topics: TopicsImage) -> tuple[Uuid, str]:

@@ -7,6 +7,7 @@ Errors:     one per resource: 3 unknown topic, 17 invalid name, 42 another broke
 
 from __future__ import annotations
 
+from kavka.broker.config_changes import require_config_right
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import PER_ITEM, handler
 from kavka.metadata.image import ConfigResource, MetadataImage, ResourceType
@@ -31,6 +32,7 @@ from kavka.protocol.schemas.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from kavka.security.acl import Operation
 
 
 @handler(DescribeConfigsRequest, needs=PER_ITEM)
@@ -44,6 +46,7 @@ async def describe_configs(
     for resource in request.resources:
         code, message, found = 0, "", []  # Kafka's message for success is empty, not null
         try:
+            require_config_right(ctx, Operation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name)
             found = entries(resource, image, node_id, broker)
         except KafkaError as error:
             code, message = error.code, error.message  # of a topic that is not there Kafka has no more to say

@@ -9,22 +9,33 @@ from __future__ import annotations
 
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import PER_ITEM, handler
-from kavka.broker.topology import GROUP_OPERATIONS
 from kavka.coordinator.classic.kind import ClassicKind
-from kavka.model.errors import KafkaError
+from kavka.model.errors import GroupAuthorizationFailed, KafkaError
 from kavka.protocol.schema import replace
 from kavka.protocol.schemas.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from kavka.runtime.groups import Groups
+from kavka.security.acl import Operation, ResourceType
 
 
 @handler(DescribeGroupsRequest, needs=PER_ITEM)
 async def describe_groups(request: DescribeGroupsRequest, ctx: Context, groups: Groups) -> DescribeGroupsResponse:
     """Describe classic groups."""
     version = ctx.api_version
-    found = await groups.ask_each(ClassicKind, request.groups, lambda kind, some: kind.describe(some, version), failed)
+    allowed, refused = ctx.permitted(Operation.DESCRIBE, ResourceType.GROUP, request.groups, str)
+    found = await groups.ask_each(ClassicKind, allowed, lambda kind, some: kind.describe(some, version), failed)
     if request.include_authorized_operations:
-        found = [replace(one, authorized_operations=GROUP_OPERATIONS) if not one.error_code else one for one in found]
-    return DescribeGroupsResponse(groups=found)
+        found = [
+            one
+            if one.error_code
+            else replace(one, authorized_operations=ctx.operations(ResourceType.GROUP, one.group_id))
+            for one in found
+        ]
+    return DescribeGroupsResponse(groups=[*(failed(id_, GroupAuthorizationFailed()) for id_ in refused), *found])
+
+
+def with_operations(group: DescribedGroup, ctx: Context) -> DescribedGroup:
+    """A group with what the client may do with it."""
+    return replace(group, authorized_operations=ctx.operations(ResourceType.GROUP, group.group_id))
 
 
 def failed(group_id: str, error: KafkaError) -> DescribedGroup:

@@ -7,14 +7,14 @@ Errors:     one per topic: 3 unknown, 17 invalid name; a cursor that points nowh
 
 from __future__ import annotations
 
-from kavka.broker.context import Context
+from kavka.broker.context import NOT_ASKED, Context
 from kavka.broker.handlers.marks import PER_ITEM, handler
-from kavka.broker.topology import NOT_ASKED, TOPIC_OPERATIONS, has_listener, missing_code, offline_replicas
+from kavka.broker.topology import has_listener, missing_code, offline_replicas
 from kavka.metadata.image import MetadataImage, TopicImage
 from kavka.metadata.live import LiveSettings
 from kavka.metadata.names import is_internal
 from kavka.metadata.view import MetadataView
-from kavka.model.errors import InvalidRequest
+from kavka.model.errors import InvalidRequest, TopicAuthorizationFailed
 from kavka.model.settings import MAX_REQUEST_PARTITION_SIZE_LIMIT
 from kavka.model.types import Uuid
 from kavka.protocol.schemas.describe_topic_partitions import (
@@ -24,6 +24,7 @@ from kavka.protocol.schemas.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from kavka.security.acl import Operation, ResourceType
 
 
 @handler(DescribeTopicPartitionsRequest, needs=PER_ITEM)
@@ -34,12 +35,15 @@ async def describe_topic_partitions(
     image, cursor = view.image, request.cursor
     start = cursor.topic_name if cursor else ""
     wanted = {topic.name for topic in request.topics} or image.topics.by_name.keys()
-    names = sorted(name for name in wanted if name >= start)
+    may_see, hidden = ctx.permitted(Operation.DESCRIBE, ResourceType.TOPIC, wanted, str, asked=bool(request.topics))
+    names = sorted(name for name in may_see if name >= start)
     if cursor is not None and (cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names)):
         refused = [row(InvalidRequest.code, topic.name, Uuid.ZERO, [], NOT_ASKED) for topic in request.topics]
         return DescribeTopicPartitionsResponse(throttle_time_ms=0, topics=refused)
     left = max(min(settings[MAX_REQUEST_PARTITION_SIZE_LIMIT], request.response_partition_limit), 1)
     topics: list[DescribeTopicPartitionsResponseTopic] = []
+    if request.topics and cursor is None:
+        topics = [row(TopicAuthorizationFailed.code, name, Uuid.ZERO, [], NOT_ASKED) for name in sorted(hidden)]
     next_cursor = None
     for name in names:
         first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
@@ -48,10 +52,11 @@ async def describe_topic_partitions(
             break
         topic = image.topics.by_name.get(name)
         if topic is None:
-            topics += [row(missing_code(name), name, Uuid.ZERO, [])] if request.topics else []
+            missing = row(missing_code(name), name, Uuid.ZERO, [], ctx.operations(ResourceType.TOPIC, name))
+            topics += [missing] if request.topics else []
             continue
         rows = partition_rows(image, topic, first, left, ctx.listener)
-        topics.append(row(0, name, topic.id, rows))
+        topics.append(row(0, name, topic.id, rows, ctx.operations(ResourceType.TOPIC, name)))
         if first + left < len(topic.partitions):
             next_cursor = Cursor(topic_name=name, partition_index=first + left)
             break
@@ -87,7 +92,7 @@ def row(
     name: str,
     id_: Uuid,
     partitions: list[DescribeTopicPartitionsResponsePartition],
-    operations: int = TOPIC_OPERATIONS,
+    operations: int,
 ) -> DescribeTopicPartitionsResponseTopic:
     """A topic's row."""
     return DescribeTopicPartitionsResponseTopic(

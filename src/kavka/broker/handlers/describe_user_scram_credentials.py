@@ -10,6 +10,7 @@ from collections import Counter
 
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import handler, on_cluster
+from kavka.metadata.view import MetadataView
 from kavka.model.errors import DuplicateResource, ResourceNotFound
 from kavka.protocol.schemas.describe_user_scram_credentials import (
     CredentialInfo,
@@ -17,17 +18,16 @@ from kavka.protocol.schemas.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from kavka.quorum.controller_loop import ControllerLoop
 from kavka.security.acl import Operation
 
 
 @handler(DescribeUserScramCredentialsRequest, needs=on_cluster(Operation.DESCRIBE))
 async def describe_user_scram_credentials(
-    request: DescribeUserScramCredentialsRequest, ctx: Context, controller: ControllerLoop
+    request: DescribeUserScramCredentialsRequest, ctx: Context, view: MetadataView
 ) -> DescribeUserScramCredentialsResponse:
     """Show who can log in how."""
     known: dict[str, list[CredentialInfo]] = {}
-    for record in controller.image.kept.scram.values():
+    for record in view.image.kept.scram.values():
         info = CredentialInfo(mechanism=record.mechanism, iterations=record.iterations)
         known.setdefault(record.name, []).append(info)
     times = Counter(user.name for user in request.users) if request.users else Counter(known.keys())

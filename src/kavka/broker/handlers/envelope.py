@@ -13,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from kavka.broker.context import Context
 from kavka.broker.forwarding import FORWARDABLE, unpack_host, unpack_principal
+from kavka.broker.gate import Gate
 from kavka.broker.handlers.marks import handler, on_cluster
 from kavka.model.errors import InvalidRequest, KafkaError, NotController, UnsupportedVersion
 from kavka.protocol.compiler import decode
@@ -32,12 +33,12 @@ class Served(Protocol):
 
 
 @handler(EnvelopeRequest, needs=on_cluster(Operation.CLUSTER_ACTION))
-async def envelope(request: EnvelopeRequest, ctx: Context, handlers: Served) -> EnvelopeResponse:
+async def envelope(request: EnvelopeRequest, ctx: Context, handlers: Served, gate: Gate) -> EnvelopeResponse:
     """Serve the request in an envelope."""
     principal = unpack_principal(request.request_principal)
     host = unpack_host(request.client_host_address)
     header, body = unpack_request(request.request_data)
-    session = replace(ctx.session, client_host=host, principal=principal)
+    session = replace(ctx.session, client_host=host, principal=principal, guard=gate.guard(principal, host))
     client = replace(
         ctx, api_key=header.api_key, api_version=header.api_version, client_id=header.client_id, session=session
     )

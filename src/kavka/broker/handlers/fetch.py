@@ -9,6 +9,7 @@ Errors:     one per partition, answered at once; session errors for the whole re
 
 from __future__ import annotations
 
+from kavka.broker.rights import reading
 from kavka.broker.slots import Slots
 from kavka.kernels.frames import encode_fetch_response, parse_fetch
 from kavka.kernels.layout import FetchFields
@@ -58,7 +59,8 @@ class Fetch:
         except KafkaError as error:
             return refuse(version, correlation_id, error.code)
         limits = self._limits(request, version)
-        attempt = FetchAttempt(self._replicas, scope, limits, incremental=incremental)
+        may_read = reading(connection.session.guard, follows=limits.follower is not None)
+        attempt = FetchAttempt(self._replicas, scope, limits, incremental=incremental, may_read=may_read)
         if attempt.look() or request.max_wait_ms <= 0 or not scope.entries:
             topics = attempt.result()
             if attempt.failed:

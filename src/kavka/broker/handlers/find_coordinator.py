@@ -21,8 +21,15 @@ from kavka.protocol.schemas.find_coordinator import FindCoordinatorRequest, Find
 from kavka.quorum.internal_topics import create_if_missing
 from kavka.quorum.topic_creation import TopicCreation
 from kavka.runtime.coordinators import Coordinator, NodeCoordinators
+from kavka.security.acl import CLUSTER_NAME, Operation, ResourceType
 
 SHARE = 2
+NEEDED = {
+    0: (Operation.DESCRIBE, ResourceType.GROUP),
+    1: (Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+    SHARE: (Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+}
+"""What asking for a type of key takes."""
 NOWHERE = Endpoint("", "", -1, "")
 
 
@@ -39,7 +46,7 @@ async def find_coordinator(
     keys = request.coordinator_keys if ctx.api_version >= 4 else [request.key]
     coordinator = coordinators.of_key_type(request.key_type)
     refused: KafkaError | None = None
-    if coordinator is not None and keys:
+    if coordinator is not None and any(may_ask(key, request.key_type, ctx) for key in keys):
         try:
             await create_if_missing(creation, coordinator.internal_topic(settings.values), settings.values)
         except CoordinatorNotAvailable as error:
@@ -59,6 +66,18 @@ async def find_coordinator(
     )
 
 
+def may_ask(key: str, key_type: int, ctx: Context) -> bool:
+    """Whether the client may know who coordinates a key."""
+    operation, resource = NEEDED.get(key_type, NEEDED[SHARE])
+    return ctx.allows(operation, resource, CLUSTER_NAME if resource == ResourceType.CLUSTER else key, asked=False)
+
+
+def require_right(key: str, key_type: int, ctx: Context) -> None:
+    """Raise the error of the right that asking for a key takes."""
+    operation, resource = NEEDED.get(key_type, NEEDED[SHARE])
+    ctx.require(operation, resource, CLUSTER_NAME if resource == ResourceType.CLUSTER else key)
+
+
 async def when_served(found: Row, view: MetadataView, coordinator: Coordinator) -> Row:
     """A key's row, once this node is ready to be asked, if it is this node."""
     if found.node_id == view.node_id and not await coordinator.serves(found.key):
@@ -76,6 +95,7 @@ def find(
 ) -> Row:
     """The coordinator of one key."""
     try:
+        require_right(key, key_type, ctx)
         if refused is not None:
             raise refused
         if coordinator is None:

@@ -8,12 +8,14 @@ Errors:     one per partition: 3 unknown, 12 metadata too long, 100 unknown topi
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from kavka.broker.context import Context
 from kavka.broker.coordination import client_of
 from kavka.broker.handlers.marks import handler, on_group
 from kavka.metadata.image import MetadataImage, TopicImage
 from kavka.metadata.view import MetadataView
-from kavka.model.errors import KafkaError, UnknownTopicId, UnknownTopicOrPartition
+from kavka.model.errors import KafkaError, TopicAuthorizationFailed, UnknownTopicId, UnknownTopicOrPartition
 from kavka.protocol.schema import replace
 from kavka.protocol.schemas.offset_commit import (
     OffsetCommitRequest,
@@ -23,7 +25,7 @@ from kavka.protocol.schemas.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from kavka.runtime.groups import Groups
-from kavka.security.acl import Operation
+from kavka.security.acl import Operation, ResourceType
 
 
 @handler(OffsetCommitRequest, needs=on_group(Operation.READ))
@@ -32,6 +34,8 @@ async def offset_commit(
 ) -> OffsetCommitResponse:
     """Remember how far a group has read."""
     known, refused = parted(request.topics, view.image, by_id=ctx.api_version >= 10)
+    known, forbidden = ctx.permitted(Operation.READ, ResourceType.TOPIC, known, attrgetter("name"))
+    refused += [failed(topic, TopicAuthorizationFailed.code) for topic in forbidden]
     answered: list[OffsetCommitResponseTopic] = []
     if known:
         try:

@@ -6,11 +6,13 @@ Errors:     one per partition: 3 unknown, 86 the group reads the topic; for the 
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import handler, on_group
 from kavka.metadata.image import MetadataImage
 from kavka.metadata.view import MetadataView
-from kavka.model.errors import UnknownTopicOrPartition
+from kavka.model.errors import TopicAuthorizationFailed, UnknownTopicOrPartition
 from kavka.protocol.schema import replace
 from kavka.protocol.schemas.offset_delete import (
     OffsetDeleteRequest,
@@ -20,7 +22,7 @@ from kavka.protocol.schemas.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from kavka.runtime.groups import Groups
-from kavka.security.acl import Operation
+from kavka.security.acl import Operation, ResourceType
 
 
 @handler(OffsetDeleteRequest, needs=on_group(Operation.DELETE))
@@ -28,16 +30,26 @@ async def offset_delete(
     request: OffsetDeleteRequest, ctx: Context, groups: Groups, view: MetadataView
 ) -> OffsetDeleteResponse:
     """Forget offsets."""
-    known = [there(topic, view.image) for topic in request.topics]
+    allowed, forbidden = ctx.permitted(Operation.READ, ResourceType.TOPIC, request.topics, attrgetter("name"))
+    known = [there(topic, view.image) for topic in allowed]
     answer = await groups.delete_offsets(replace(request, topics=[topic for topic in known if topic.partitions]))
     answered = {topic.name: topic.partitions for topic in answer.topics}
     rows = [
         OffsetDeleteResponseTopic(
             name=topic.name, partitions=[*missing(topic, view.image), *answered.get(topic.name, ())]
         )
-        for topic in request.topics
+        for topic in allowed
     ]
-    return replace(answer, topics=rows)
+    return replace(answer, topics=[*map(refused, forbidden), *rows])
+
+
+def refused(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
+    """The rows of a topic that the client may not read."""
+    code = TopicAuthorizationFailed.code
+    rows = [
+        OffsetDeleteResponsePartition(partition_index=one.partition_index, error_code=code) for one in topic.partitions
+    ]
+    return OffsetDeleteResponseTopic(name=topic.name, partitions=rows)
 
 
 def there(topic: OffsetDeleteRequestTopic, image: MetadataImage) -> OffsetDeleteRequestTopic:

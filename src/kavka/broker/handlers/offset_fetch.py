@@ -8,12 +8,19 @@ Errors:     one per group from v2 (16, 25, 113), one per partition before; 100 f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import PER_ITEM, handler
 from kavka.metadata.image import MetadataImage
 from kavka.metadata.view import MetadataView
-from kavka.model.errors import CoordinatorNotAvailable, KafkaError, NotCoordinator, UnknownTopicId
+from kavka.model.errors import (
+    CoordinatorNotAvailable,
+    KafkaError,
+    NotCoordinator,
+    TopicAuthorizationFailed,
+    UnknownTopicId,
+)
 from kavka.model.types import Uuid
 from kavka.protocol.schema import replace
 from kavka.protocol.schemas.offset_fetch import (
@@ -28,6 +35,7 @@ from kavka.protocol.schemas.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from kavka.runtime.groups import Groups
+from kavka.security.acl import Operation, ResourceType
 
 
 @handler(OffsetFetchRequest, needs=PER_ITEM)
@@ -37,25 +45,33 @@ async def offset_fetch(
     """Tell how far groups have read."""
     stable, version = request.require_stable, ctx.api_version
     if version >= 8:
-        rows = [await fetch(one, groups, view, stable, version) for one in request.groups]
+        rows = [await fetch(one, ctx, groups, view, stable) for one in request.groups]
         return OffsetFetchResponse(groups=rows)
-    return single(await fetch(only_group(request), groups, view, stable, version))
+    return single(await fetch(only_group(request), ctx, groups, view, stable))
 
 
 async def fetch(
-    group: OffsetFetchRequestGroup, groups: Groups, view: MetadataView, stable: bool, version: int
+    group: OffsetFetchRequestGroup, ctx: Context, groups: Groups, view: MetadataView, stable: bool
 ) -> OffsetFetchResponseGroup:
     """The answer for one group."""
+    version = ctx.api_version
     by_id = version >= 10
     unknown: list[OffsetFetchResponseTopics] = []
     asked = group
     if by_id and group.topics is not None:
         asked, unknown = named(group, group.topics, view.image)
+    if asked.topics is not None:
+        allowed, forbidden = ctx.permitted(Operation.DESCRIBE, ResourceType.TOPIC, asked.topics, attrgetter("name"))
+        asked = replace(asked, topics=allowed)
+        unknown += [refused(topic, TopicAuthorizationFailed.code) for topic in forbidden]
     try:
+        ctx.require(Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
         found = await groups.fetch_offsets(asked, stable=stable)
     except KafkaError as error:
         return failed(group, error, version)
     topics = with_ids(found.topics, view.image) if by_id else found.topics
+    if asked.topics is None:
+        topics, _ = ctx.permitted(Operation.DESCRIBE, ResourceType.TOPIC, topics, attrgetter("name"), asked=False)
     return replace(found, topics=[*topics, *unknown])
 
 
@@ -121,17 +137,13 @@ def single(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
         topics=[
             OffsetFetchResponseTopic(
                 name=topic.name,
-                partitions=[
-                    OffsetFetchResponsePartition(
-                        partition_index=one.partition_index,
-                        committed_offset=one.committed_offset,
-                        committed_leader_epoch=one.committed_leader_epoch,
-                        metadata=one.metadata,
-                        error_code=one.error_code,
-                    )
-                    for one in topic.partitions
-                ],
+                partitions=list(map(before_v8, topic.partitions)),
             )
             for topic in group.topics
         ],
     )
+
+
+def before_v8(one: OffsetFetchResponsePartitions) -> OffsetFetchResponsePartition:
+    """The same row by another name."""
+    return OffsetFetchResponsePartition(**{name: getattr(one, name) for name in type(one).__annotations__})

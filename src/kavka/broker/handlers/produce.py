@@ -1,9 +1,8 @@
 """Produce: v3-13.
 
 Behaviour:  batches go to the log as they came; acks=0 has no answer, and an error closes the connection instead.
-            With flush.messages reached, the answer waits for the fsync; with acks=all, for the in-sync replicas. The
-            first batch of a transaction waits for the transaction's coordinator (KIP-890). What decompresses to much
-            is judged in parts, others having their turns in between; the requests behind it wait.
+            The answer waits for the fsync that flush.messages asks for, and with acks=all for the in-sync replicas.
+            A transaction's first batch waits for its coordinator (KIP-890). Much is judged in parts, between turns.
 Errors:     one per partition, base offset -1; a bad acks value is INVALID_REQUIRED_ACKS for all of them.
 """
 
@@ -15,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kavka.broker.kept import Kept, in_parts, keep
+from kavka.broker.rights import WriteRights, may_write
 from kavka.broker.slots import Slots
 from kavka.kernels.frames import encode_produce_response, encode_produced, parse_produce, parse_single
 from kavka.kernels.layout import ProduceFields
@@ -68,10 +68,10 @@ class Produce:
         if single is not None:
             acks, topic, index, start, stop = single
             partition = self._held(topic, index)
-            if partition is not None and (acks == -1 or acks == 1):
-                now_ms = self._now_ms()
+            guard = connection.session.guard
+            if partition is not None and (acks == -1 or acks == 1) and (guard is None or may_write(guard, partition)):
                 try:
-                    info = partition.append_plain(buffer, start, stop, now_ms)
+                    info = partition.append_plain(buffer, start, stop, now_ms := self._now_ms())
                 except Exception as error:
                     refusal = self._producing.refuse(topic, partition, error, now_ms)
                     return self._encode(version, correlation_id, refusal, connection.session.listener)
@@ -80,8 +80,11 @@ class Produce:
         asked = parse_produce(buffer, pos, end, version)
         transactional_id, acks, _, topics = asked
         refused: KafkaError | None = None
+        rights = WriteRights.of(connection.session.guard)
         if not -1 <= acks <= 1:
             refused = InvalidRequiredAcks(f"acks={acks}: only -1, 0 and 1 are known")
+        elif rights is not None and not rights.may_use(transactional_id):
+            refused = TransactionalIdAuthorizationFailed()
         elif transactional_id is not None and self._verification is not None:
             try:
                 begun = self._verification().begin(topics, knows_produce(version))
@@ -89,9 +92,8 @@ class Produce:
                 refused = error
             else:
                 if begun is not None:
-                    kept = keep(connection, buffer[pos:end], version, correlation_id, client_id)
-                    id_ = transactional_id
-                    self._verification().ask(id_, begun, knows_produce(version), partial(self._judge, kept))
+                    judge = partial(self._judge, keep(connection, buffer[pos:end], version, correlation_id, client_id))
+                    self._verification().ask(transactional_id, begun, knows_produce(version), judge)
                     return PENDING
         elif transactional_id is None and has_transactional(topics):
             refused = TransactionalIdAuthorizationFailed("transactional records without a transactional id")
@@ -99,7 +101,7 @@ class Produce:
         if judging is not None and not judging.run(AT_ONCE_BYTES):
             self._judge(keep(connection, buffer[pos:end], version, correlation_id, client_id), None)
             return PENDING
-        appended = self._append(topics, acks, version, client_id, refused, None, judging)
+        appended = self._append(topics, acks, version, client_id, refused, rights, judging)
         if acks and appended[1] is None and appended[2] is None and appended[3] is None:
             return encode_produce_response(version, correlation_id, appended[0])
         return self._finish(connection, asked, version, correlation_id, appended)
@@ -112,16 +114,16 @@ class Produce:
     def _serve(self, kept: Kept, verdict: Verdict | None, judging: Judging | None) -> None:
         """Append what was kept and answer."""
         place, asked, _, version, correlation_id, client_id = kept
+        rights = WriteRights.of(place.session.guard, verdict) or verdict
         try:
-            appended = self._append(asked[3], asked[1], version, client_id, None, verdict, judging)
+            appended = self._append(asked[3], asked[1], version, client_id, None, rights, judging)
             reply = self._finish(place, asked, version, correlation_id, appended)
+            if reply is not PENDING:
+                place.slot.answer(reply)
         except Exception as error:
             if not isinstance(error, KafkaError):  # nothing of one request may reach those who ask for all
                 log.exception("a request that had to wait could not be served")
             place.slot.abort()
-            return
-        if reply is not PENDING:
-            place.slot.answer(reply)
 
     def _finish(
         self, connection: Slots, asked: ProduceFields, version: int, correlation_id: int, appended: Appended

@@ -8,8 +8,11 @@ Errors:     one per partition: 3 unknown, 12 metadata too long; for all of them 
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import handler, on_transactional_id
+from kavka.broker.handlers.offset_commit import failed as forbidden_rows
 from kavka.broker.handlers.offset_commit import merged, parted
 from kavka.metadata.names import CONSUMER_OFFSETS
 from kavka.metadata.view import MetadataView
@@ -19,6 +22,7 @@ from kavka.model.errors import (
     InvalidGroupId,
     KafkaError,
     NetworkException,
+    TopicAuthorizationFailed,
 )
 from kavka.protocol.schemas.offset_commit import (
     OffsetCommitRequest,
@@ -35,7 +39,7 @@ from kavka.protocol.schemas.txn_offset_commit import (
 )
 from kavka.runtime.groups import Groups
 from kavka.runtime.verification import Verification
-from kavka.security.acl import Operation
+from kavka.security.acl import Operation, ResourceType
 
 KNOWS_LOADING_SINCE = 2
 
@@ -49,7 +53,10 @@ async def txn_offset_commit(
     view: MetadataView,
 ) -> TxnOffsetCommitResponse:
     """Remember how far a group has read, in a transaction."""
+    ctx.require(Operation.READ, ResourceType.GROUP, request.group_id)
     known, refused = parted([plain(topic) for topic in request.topics], view.image, by_id=False)
+    known, forbidden = ctx.permitted(Operation.READ, ResourceType.TOPIC, known, attrgetter("name"))
+    refused += [forbidden_rows(topic, TopicAuthorizationFailed.code) for topic in forbidden]
     answered: list[OffsetCommitResponseTopic] = []
     if known:
         try:

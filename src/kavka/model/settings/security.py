@@ -119,7 +119,17 @@ SASL_OAUTHBEARER_EXPECTED_AUDIENCE = SET("sasl.oauthbearer.expected.audience", (
 SASL_OAUTHBEARER_EXPECTED_ISSUER = STRING.optional("sasl.oauthbearer.expected.issuer")
 
 # Principals, authorization, tokens
-AUTHORIZER_CLASS_NAME = STRING("authorizer.class.name", "")
+AUTHORIZER_CLASS_NAME = STRING(
+    "authorizer.class.name",
+    "",
+    doc="Who decides what clients may do: empty for nobody, or Kafka's StandardAuthorizer by its whole name.",
+)
+SUPER_USERS = STRING(
+    "super.users", "", doc="Principals that may do everything, separated by semicolons: User:admin;User:CN=kavka."
+)
+ALLOW_EVERYONE_IF_NO_ACL_FOUND = BOOLEAN(
+    "allow.everyone.if.no.acl.found", False, doc="Whether a resource that no access rule concerns is open to all."
+)
 CONNECTION_FAILED_AUTHENTICATION_DELAY_MS = INT("connection.failed.authentication.delay.ms", 100, AT_LEAST_0)
 CONNECTIONS_MAX_REAUTH_MS = LONG("connections.max.reauth.ms", 0)
 SECURITY_PROVIDERS = STRING.optional("security.providers")
@@ -129,9 +139,24 @@ PRINCIPAL_BUILDER_CLASS = CLASS(
     None,
     PER_BROKER,
 )
-DELEGATION_TOKEN_SECRET_KEY = PASSWORD.optional("delegation.token.secret.key")
-DELEGATION_TOKEN_MAX_LIFETIME_MS = LONG("delegation.token.max.lifetime.ms", 604_800_000, AT_LEAST_1)
-DELEGATION_TOKEN_EXPIRY_TIME_MS = LONG("delegation.token.expiry.time.ms", 86_400_000, AT_LEAST_1)
-DELEGATION_TOKEN_EXPIRY_CHECK_INTERVAL_MS = LONG("delegation.token.expiry.check.interval.ms", 3_600_000, AT_LEAST_1)
+DELEGATION_TOKEN_SECRET_KEY = PASSWORD.optional(
+    "delegation.token.secret.key",
+    doc="What the secrets of delegation tokens are derived from ; no API hands any out yet.",
+)
+DELEGATION_TOKEN_MAX_LIFETIME_MS = LONG(
+    "delegation.token.max.lifetime.ms", 604_800_000, AT_LEAST_1, doc="How long a delegation token lives at most."
+)
+DELEGATION_TOKEN_EXPIRY_TIME_MS = LONG(
+    "delegation.token.expiry.time.ms",
+    86_400_000,
+    AT_LEAST_1,
+    doc="How long a delegation token lives till it is renewed.",
+)
+DELEGATION_TOKEN_EXPIRY_CHECK_INTERVAL_MS = LONG(
+    "delegation.token.expiry.check.interval.ms",
+    3_600_000,
+    AT_LEAST_1,
+    doc="How often the controller forgets delegation tokens whose time is over.",
+)
 
 SETTINGS: Final[dict[str, Setting[Any]]] = collect(globals())

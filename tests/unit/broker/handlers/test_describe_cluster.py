@@ -6,15 +6,17 @@ import asyncio
 
 import pytest
 
-from kavka.broker.context import CONTROLLER, Context
+from kavka.broker.context import CONTROLLER, NOT_ASKED, Context
 from kavka.broker.handlers.describe_cluster import describe_cluster
-from kavka.broker.topology import CLUSTER_OPERATIONS, NOT_ASKED
 from kavka.controller.brokers import ControllerRequest
 from kavka.metadata.features import SUPPORTED
 from kavka.model.errors import MismatchedEndpointType, UnsupportedEndpointType
 from kavka.model.types import Endpoint, Uuid
 from kavka.net.session import Session
 from kavka.protocol.schemas.describe_cluster import DescribeClusterRequest
+from kavka.security.acl import OPERATIONS, ResourceType
+
+CLUSTER_OPERATIONS = sum(1 << one for one in OPERATIONS[ResourceType.CLUSTER])
 
 
 def request(operations=False, **more):

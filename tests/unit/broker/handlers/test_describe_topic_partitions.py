@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kavka.broker.handlers.describe_topic_partitions import describe_topic_partitions
-from kavka.broker.topology import TOPIC_OPERATIONS
 from kavka.protocol.schemas.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
+from kavka.security.acl import OPERATIONS, ResourceType
+
+TOPIC_OPERATIONS = sum(1 << one for one in OPERATIONS[ResourceType.TOPIC])
 
 
 def named(*names, **more):

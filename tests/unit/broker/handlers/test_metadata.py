@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from kavka.broker.context import NOT_ASKED
 from kavka.broker.handlers.metadata import metadata
-from kavka.broker.topology import NOT_ASKED, TOPIC_OPERATIONS
 from kavka.metadata.image.topics import NO_LEADER
 from kavka.metadata.records.topics import PartitionChangeRecord
 from kavka.model.types import Uuid
 from kavka.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
 from kavka.quorum.topic_creation import TopicCreation
+from kavka.security.acl import OPERATIONS, ResourceType
+
+TOPIC_OPERATIONS = sum(1 << one for one in OPERATIONS[ResourceType.TOPIC])
 
 VERSIONS = range(14)
 

@@ -36,6 +36,8 @@ OURS: dict[str, Any] = {
     "client": client_metrics.SETTINGS,
 }
 OURS_ALONE = {
+    "allow.everyone.if.no.acl.found",  # Kafka leaves this one and super.users to its authorizer
+    "super.users",
     "kavka.log.format",
     "kavka.log.level",
     "kavka.max.decompressed.message.bytes",
