@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from importlib import import_module
 from ipaddress import IPv6Address
 from typing import Final
 
@@ -36,13 +37,25 @@ def authorizer_of(values: Values) -> Authorizer | None:
     name = values[AUTHORIZER_CLASS_NAME]
     if not name:
         return None
-    if name != STANDARD:
-        raise SettingError(f"{AUTHORIZER_CLASS_NAME.name}: {name} is not known here, only {STANDARD}")
+    kind = Authorizer if name == STANDARD else _imported(name)
     users = [user for text in values[SUPER_USERS].split(";") if (user := text.strip())]
     for user in users:
         if not all(user.partition(":")[::2]):
             raise SettingError(f"{SUPER_USERS.name}: {user!r} is not of the form User:name")
-    return Authorizer(users, values[ALLOW_EVERYONE_IF_NO_ACL_FOUND])
+    return kind(users, values[ALLOW_EVERYONE_IF_NO_ACL_FOUND])
+
+
+def _imported(name: str) -> type[Authorizer]:
+    """An authorizer of the operator's own, named as package.module:Class."""
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        what = f"{name} is neither {STANDARD} nor a class that can be imported as package.module:Class: {error}"
+        raise SettingError(f"{AUTHORIZER_CLASS_NAME.name}: {what}") from None
+    if not (isinstance(found, type) and issubclass(found, Authorizer)):
+        raise SettingError(f"{AUTHORIZER_CLASS_NAME.name}: {name} is no subclass of {Authorizer.__module__}.Authorizer")
+    return found
 
 
 class Gate:
