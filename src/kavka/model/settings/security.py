@@ -122,7 +122,7 @@ SASL_OAUTHBEARER_EXPECTED_ISSUER = STRING.optional("sasl.oauthbearer.expected.is
 AUTHORIZER_CLASS_NAME = STRING(
     "authorizer.class.name",
     "",
-    doc="Who decides what clients may do: nobody, Kafka's StandardAuthorizer by its full name, or package.module:Class.",
+    doc="Who decides what clients may do: nobody, Kafka's StandardAuthorizer (its full name) or package.module:Class.",
 )
 SUPER_USERS = STRING(
     "super.users", "", doc="Principals that may do everything, separated by semicolons: User:admin;User:CN=kavka."

@@ -13,7 +13,7 @@ from kavka.broker import handlers
 from kavka.broker.config import load_config
 from kavka.broker.handlers import AT_CONTROLLERS, HANDLERS, HOT, load, modules
 from kavka.broker.handlers.api_versions import served
-from kavka.broker.handlers.marks import request_of
+from kavka.broker.handlers.marks import NOTHING, PER_ITEM, needs_of, request_of
 from kavka.broker.wiring import Node
 from kavka.model.clock import SystemClock
 from kavka.protocol.registry import API
@@ -72,3 +72,20 @@ def test_every_handler_finds_its_services_in_a_node(tmp_path):
 
     asyncio.run(asyncio.wait_for(go(), 30))
     assert ready
+
+
+def asks_for_rights(stem):
+    """Whether a handler, or what it calls in its own module, asks its context for rights."""
+    source = Path(handlers.__file__).parent.joinpath(f"{stem}.py").read_text()
+    return any(f"ctx.{method}(" in source for method in ("require", "allows", "permitted", "allows_any")) or (
+        "require_config_right(" in source or "change_configs(" in source
+    )
+
+
+@pytest.mark.parametrize("stem", [*HANDLERS, *AT_CONTROLLERS.values()])
+def test_a_handler_says_what_it_needs_and_asks_where_it_says_so(stem):
+    needs = needs_of(load(stem))
+    if needs is PER_ITEM:
+        assert asks_for_rights(stem)
+    elif needs is NOTHING:
+        assert stem == "api_versions"
