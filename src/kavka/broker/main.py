@@ -71,11 +71,11 @@ async def serve(config: NodeConfig, disk: Disk, ready_file: str | None, said_rea
         loop.add_signal_handler(signum, stopping.set)
 
     def ready(report: ReadyReport) -> None:
-        if ready_file is not None:
-            write_ready_file(ready_file, report)
-            said_ready.append(ready_file)
         served = report.bootstrap or report.controller
         log.info("node %d of cluster %s serves %s%s", report.node_id, report.cluster_id, served, told_otherwise(config))
+        if ready_file is not None:  # after the line: who reads the file may look for it
+            write_ready_file(ready_file, report)
+            said_ready.append(ready_file)
         gc.collect()
         gc.freeze()
 

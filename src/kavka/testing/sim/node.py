@@ -23,6 +23,7 @@ from kavka.testing.sim.checks import Checks
 from kavka.testing.sim.disk import Disk, Snapshot
 from kavka.testing.sim.network import Network
 from kavka.testing.sim.quorum import Control, SimQuorum
+from kavka.testing.sim.security import SECRET
 from kavka.testing.sim.world import World
 
 if TYPE_CHECKING:
@@ -99,6 +100,8 @@ class SimNode:
                 "min.insync.replicas": str(self.min_isr),
                 "leader.imbalance.check.interval.seconds": "7",
                 "unclean.leader.election.enable": "false",
+                "delegation.token.secret.key": SECRET,
+                "delegation.token.expiry.check.interval.ms": "5000",
             }
         )
         self.machine = self._parts.controller(

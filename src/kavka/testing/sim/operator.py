@@ -21,6 +21,7 @@ from kavka.model.types import Endpoint, Uuid
 from kavka.raft.messages import AddVoter, BeginEpoch, EndEpoch, Fetch, RemoveVoter, UpdateVoter, Vote
 from kavka.raft.voters import ReplicaKey, Voter
 from kavka.testing.sim.replica import Committed
+from kavka.testing.sim.security import secured
 
 if TYPE_CHECKING:
     from kavka.testing.sim.cluster import SimCluster
@@ -110,10 +111,16 @@ class Operator:
             self._odd_raft,
             self._odd_raft,
             self._upgrade_quorum,
+            self._secure,
+            self._secure,
         )
         image = self._world.random.choice(list(self._cluster.nodes.values())).image
         self._world.random.choice(acts)(image)
         self._world.after(self._world.between(100, 1_500), self._administer)
+
+    def _secure(self, image: MetadataImage) -> None:
+        for decide in secured(self._world, image):
+            self._ask(decide)
 
     def _topic(self, image: MetadataImage) -> TopicImage | None:
         topics = list(image.topics.by_id.values())
