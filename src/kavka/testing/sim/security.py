@@ -1,4 +1,4 @@
-"""What an operator of a simulated cluster does about security: rules, credentials, tokens and quotas, good and bad ones."""
+"""What an operator of a simulated cluster does about security: rules, credentials, tokens and quotas, good and bad."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kavka.controller.machine import Controller
-from kavka.controller.quotas import Alteration
+from kavka.controller.quotas import Alteration, Entity
 from kavka.controller.scram import Deletion, Upsertion
 from kavka.controller.tokens import token_hmac
 from kavka.metadata.image import MetadataImage
@@ -19,7 +19,7 @@ Decide = Callable[[Controller, int], Transition[Any]]
 SECRET = "the simulation's"
 USERS = ("", "User:alice", "User:bob", "Group:g")
 NAMES = ("", "orders", "*", "kafka-cluster")
-ENTITIES = (
+ENTITIES: tuple[Entity, ...] = (
     (),
     (("user", "alice"),),
     (("user", None), ("client-id", "c")),
@@ -61,7 +61,7 @@ def secured(world: World, image: MetadataImage) -> Iterator[Decide]:
 def _about_tokens(world: World, image: MetadataImage) -> Decide:
     choose = world.random.choice
     by, renewers, period = choose(USERS), [choose(USERS)], choose((-1, 1_000, 60_000))
-    hmac = token_hmac(SECRET, choose([*image.kept.tokens, "none"]))
+    hmac = token_hmac(SECRET, choose([*(record.token_id for record in image.kept.tokens.values()), "none"]))
     kind = choose(("create", "create", "renew", "expire"))
     if kind == "create":
         return lambda machine, now_ms: machine.create_token(by, by, renewers, period, now_ms)
