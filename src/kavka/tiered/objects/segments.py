@@ -40,7 +40,7 @@ class Readable(Protocol):
         """How long it is."""
 
     def read_at(self, position: int, length: int) -> bytes:
-        """Its bytes; called from a thread."""
+        """Its bytes; called from a thread, so a DiskFile is pinned before."""
 
 
 class Stored(NamedTuple):
@@ -115,23 +115,33 @@ class SegmentStore:
 
     async def manifest(self, name: TopicIdPartition, segment: RemoteSegment) -> Manifest:
         """What is stored of a segment; ObjectNotFound if it is not there."""
-        ref, known = SegmentRef.of(name, segment), decode_custom(segment.custom_metadata)
+        return (await self.fetch_manifest(name, segment))[0]
+
+    async def fetch_manifest(self, name: TopicIdPartition, segment: RemoteSegment) -> tuple[Manifest, bytes | None]:
+        """The same with its bytes, which `parse_manifest` takes again; None if a JVM broker stored the segment."""
+        ref = SegmentRef.of(name, segment)
         for layout in self._layouts:
             try:
                 data = await self._whole(layout.key(ref, MANIFEST))
             except ObjectNotFound:
                 continue
-            if known is not None and checksum(data) != known[1]:
-                raise ObjectCorrupt(f"the manifest of {segment.id} is not the one that the catalogue knows")
-            manifest = decode_manifest(data, self._sealing.keys)
-            if SegmentRef.of(manifest.name, manifest.segment)[1:] != ref[1:] or manifest.name[:2] != name[:2]:
-                raise ObjectCorrupt(f"the manifest of {segment.id} is that of another segment")
-            return manifest
-        if known is None:
+            return self.parse_manifest(name, segment, data), data
+        if decode_custom(segment.custom_metadata) is None:
             for layout in self._layouts:
                 if layout.is_kafkas:
-                    return await self._kafkas(layout, name, segment)
+                    return await self._kafkas(layout, name, segment), None
         raise ObjectNotFound(f"there is no manifest of {ref.id}")
+
+    def parse_manifest(self, name: TopicIdPartition, segment: RemoteSegment, data: bytes) -> Manifest:
+        """The manifest in these bytes, if it is the one that the catalogue knows of this segment."""
+        known = decode_custom(segment.custom_metadata)
+        if known is not None and checksum(data) != known[1]:
+            raise ObjectCorrupt(f"the manifest of {segment.id} is not the one that the catalogue knows")
+        manifest = decode_manifest(data, self._sealing.keys)
+        same_place = manifest.name[:2] == name[:2]
+        if not same_place or SegmentRef.of(manifest.name, manifest.segment)[1:] != SegmentRef.of(name, segment)[1:]:
+            raise ObjectCorrupt(f"the manifest of {segment.id} is that of another segment")
+        return manifest
 
     async def read_chunks(self, manifest: Manifest, part: Part, first: int, count: int) -> list[bytes]:
         """Consecutive chunks of a part, in one request, checked and opened."""
@@ -148,12 +158,9 @@ class SegmentStore:
                 if tries >= _READS_OF_CORRUPT:
                     raise ObjectCorrupt(f"{entry.key} at {start}: {error}") from None
 
-    async def read_part(self, manifest: Manifest, part: Part) -> bytes | None:
-        """A whole part; None if the segment has none."""
-        entry = manifest.parts.get(part)
-        if entry is None:
-            return None
-        return b"".join(await self.read_chunks(manifest, part, 0, len(entry.stored)))
+    async def read_part(self, manifest: Manifest, part: Part) -> bytes:
+        """A whole part that the manifest has."""
+        return b"".join(await self.read_chunks(manifest, part, 0, len(manifest.parts[part].stored)))
 
     async def delete(self, ref: SegmentRef) -> None:
         """Remove all that is stored of a segment, and be content if it is gone."""
