@@ -1,9 +1,10 @@
-"""The segments of one leader epoch: which can be read, which wait to be cleaned up, how far the epoch was ever copied.
+"""The segments of one leader epoch: which are read, which are kept aside, how far the epoch was ever copied.
 
-Rule: those that can be read start and end in the same order, none inside another, so the last that starts at or before
-an offset is the one that reaches farthest. A segment inside another (two leaders copied the same offsets) is kept
-aside: not read, still listed, so that it is expired like any other. Kafka lets such a late comer take the place of the
-longer one, which then nobody finds (KAFKA-15168, KAFKA-16511).
+Rule: those that are read start in order and none ends before one that starts earlier, so the last that starts at or
+before an offset is one that reaches farthest. A segment inside a longer one (two leaders copied the same offsets) is
+kept aside: not read, still listed, so that it is expired like any other, and read again when the longer one goes. Any
+of them is right, because an epoch has one record at an offset. Kafka lets such a late comer take the place of the
+longer one, whose other offsets then nobody finds (KAFKA-15168, KAFKA-16511).
 """
 
 from __future__ import annotations
@@ -18,35 +19,42 @@ from kavka.model.types import Uuid
 class EpochSegments:
     """The segments of one leader epoch."""
 
-    __slots__ = ("_ends", "_ids", "_starts", "highest", "unreferenced")
+    __slots__ = ("_ends", "_ids", "_starts", "aside", "highest", "pending")
 
     def __init__(self) -> None:
         self._starts = array("q")
         self._ends = array("q")
         self._ids: list[Uuid] = []
-        self.unreferenced: set[Uuid] = set()
+        self.aside: dict[Uuid, tuple[int, int]] = {}  # finished, and inside another: first and last offset
+        self.pending: dict[Uuid, None] = {}  # being copied, or being deleted
         self.highest: int | None = None  # of all that were ever finished: deletion does not lower it
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, EpochSegments) and (
-            (self._starts, self._ends, self._ids, self.unreferenced, self.highest)
-            == (other._starts, other._ends, other._ids, other.unreferenced, other.highest)
+            (self._starts, self._ends, self._ids, self.aside, self.pending, self.highest)
+            == (other._starts, other._ends, other._ids, other.aside, other.pending, other.highest)
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     @property
     def referenced(self) -> list[Uuid]:
-        """Those that can be read, by offset."""
+        """Those that are read, by offset."""
         return self._ids
 
+    @property
+    def unreferenced(self) -> list[Uuid]:
+        """Those that are not."""
+        return [*self.aside, *self.pending]
+
     def entries(self) -> Iterator[tuple[Uuid, int, int]]:
-        """Those that can be read, each with its first and last offset of this epoch."""
+        """Those that are read, each with its first and last offset of this epoch."""
         return zip(self._ids, self._starts, self._ends, strict=True)
 
     def __iter__(self) -> Iterator[Uuid]:
         yield from self._ids
-        yield from self.unreferenced
+        yield from self.aside
+        yield from self.pending
 
     def floor(self, offset: int) -> Uuid | None:
         """The segment that has this offset in this epoch."""
@@ -55,42 +63,51 @@ class EpochSegments:
 
     def copy_started(self, id: Uuid) -> None:
         """Know a segment that cannot be read yet."""
-        self.unreferenced.add(id)
+        self.pending[id] = None
 
     def copy_finished(self, id: Uuid, start: int, end: int) -> None:
         """Let a segment be read that has the offsets from `start` to `end` of this epoch."""
         if self.highest is None or end > self.highest:
             self.highest = end
-        slot = bisect_right(self._starts, start) - 1
-        inside = slot >= 0 and end <= self._ends[slot] and (start, end) != (self._starts[slot], self._ends[slot])
-        if end < start or inside:
-            self.unreferenced.add(id)
-            return
-        self.refer(id, start, end)
+        self.pending.pop(id, None)
+        self.aside.pop(id, None)
+        self._place(id, start, end)
 
     def refer(self, id: Uuid, start: int, end: int) -> None:
         """Make a segment one that is read; those inside it no longer are."""
         first = bisect_left(self._starts, start)
         last = bisect_right(self._ends, end)
+        for slot in range(first, last):
+            self.aside[self._ids[slot]] = (self._starts[slot], self._ends[slot])
         if first < last:
-            self.unreferenced.update(self._ids[first:last])
             del self._starts[first:last], self._ends[first:last], self._ids[first:last]
         self._starts.insert(first, start)
         self._ends.insert(first, end)
         self._ids.insert(first, id)
-        self.unreferenced.discard(id)
+        self.aside.pop(id, None)
 
     def delete_started(self, id: Uuid, start: int) -> None:
         """Stop reading a segment, but remember it until it is gone."""
-        self._drop(id, start)
-        self.unreferenced.add(id)
+        self.forget(id, start)
+        self.pending[id] = None
 
     def forget(self, id: Uuid, start: int) -> None:
-        """Forget a segment, wherever it is."""
-        self.unreferenced.discard(id)
-        self._drop(id, start)
-
-    def _drop(self, id: Uuid, start: int) -> None:
+        """Forget a segment; those that only it had kept aside are read again."""
+        self.pending.pop(id, None)
+        self.aside.pop(id, None)
         slot = bisect_left(self._starts, start)
-        if slot < len(self._ids) and self._starts[slot] == start and self._ids[slot] == id:
-            del self._starts[slot], self._ends[slot], self._ids[slot]
+        if slot == len(self._ids) or self._ids[slot] != id:
+            return
+        end = self._ends[slot]
+        del self._starts[slot], self._ends[slot], self._ids[slot]
+        for other, (first, last) in list(self.aside.items()):
+            if start <= first and last <= end:
+                del self.aside[other]
+                self._place(other, first, last)
+
+    def _place(self, id: Uuid, start: int, end: int) -> None:
+        slot = bisect_right(self._starts, start) - 1
+        if end < start or (slot >= 0 and end < self._ends[slot]):
+            self.aside[id] = (start, end)
+        else:
+            self.refer(id, start, end)

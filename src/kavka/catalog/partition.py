@@ -141,6 +141,14 @@ class PartitionSegments:
         """Put a segment of a snapshot back; its epochs are put back by `epochs`."""
         self._segments[segment.id] = pack(segment)
 
+    def restore_unreferenced(self, epoch: int, id: Uuid) -> None:
+        """Put back, in an epoch, a segment of a snapshot that is not read."""
+        segment, of_epoch = self._known(id), self._epoch(epoch)
+        if segment.state is SegmentState.COPY_SEGMENT_FINISHED:
+            of_epoch.aside[id] = dict(segment.epochs)[epoch], segment.epoch_end(epoch)
+        else:
+            of_epoch.pending[id] = None
+
     def _forget_epochs(self, id: Uuid) -> None:
         known = self.get(id)
         for epoch, start in known.epochs if known is not None else ():

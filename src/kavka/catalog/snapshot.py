@@ -99,11 +99,12 @@ def _write_partition(body: bytearray, held: PartitionSegments) -> None:
         body += _SEGMENT.pack(segment.id, len(packed)) + packed
     for epoch, of_epoch in held.epochs.items():
         highest = of_epoch.highest
-        counts_of = (len(of_epoch.referenced), len(of_epoch.unreferenced))
+        unreferenced = of_epoch.unreferenced
+        counts_of = (len(of_epoch.referenced), len(unreferenced))
         body += _EPOCH.pack(epoch, highest is not None, highest or 0, *counts_of)
         for id, start, end in of_epoch.entries():
             body += _REFERRED.pack(slots[id], start, end)
-        for id in of_epoch.unreferenced:
+        for id in unreferenced:
             body += _COUNT.pack(slots[id])
 
 
@@ -124,5 +125,6 @@ def _read_partition(read: _Reader) -> PartitionSegments:
         for _ in range(referenced):
             slot, start, end = read.fields(_REFERRED)
             of_epoch.refer(ids[slot], start, end)
-        of_epoch.unreferenced.update(ids[read.number()] for _ in range(unreferenced))
+        for _ in range(unreferenced):
+            held.restore_unreferenced(epoch, ids[read.number()])
     return held

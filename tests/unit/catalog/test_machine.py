@@ -137,6 +137,15 @@ def test_a_shorter_copy_that_comes_late_hides_nothing(node: Node, late: tuple[in
     assert {each.id for each in node.catalogue.partition(FOO.topic_id, 0).valid(((0, 0),), 500)} == {id_of(1), id_of(2)}
 
 
+def test_what_was_kept_aside_is_read_again_when_the_longer_one_goes(node: Node) -> None:
+    long, short = segment(1, 0, 200), segment(2, 50, 80)
+    node.copy(long)
+    node.copy(short)
+    node.move(long, DELETING)
+    assert node.ids(49, 50, 80, 81) == [None, 2, 2, None]
+    assert [each.id for each in node.catalogue.partition(FOO.topic_id, 0).unreferenced()] == [long.id]
+
+
 def test_segments_that_overlap_at_their_borders_are_all_read(node: Node) -> None:
     node.copy(segment(1, 0, 100))
     node.copy(segment(2, 50, 150))
