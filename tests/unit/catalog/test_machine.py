@@ -294,6 +294,7 @@ def test_a_snapshot_that_is_not_whole_is_no_snapshot(node: Node) -> None:
             decode_snapshot(data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :])
 
 
+@pytest.mark.apart
 def test_a_tiered_segment_costs_at_most_400_bytes() -> None:
     count = 10_000
     values = [

@@ -72,8 +72,7 @@ class Slow:
         if one.state is DELETED:
             del self.segments[one.id]
             return
-        changes = {"state": one.state, "custom_metadata": one.custom_metadata}
-        self.segments[one.id] = before._replace(**changes)
+        self.segments[one.id] = before._replace(state=one.state, custom_metadata=one.custom_metadata)
         for epoch in self.readable:
             self.readable[epoch] = [entry for entry in self.readable[epoch] if entry[2] != one.id]
         if one.state is FINISHED:

@@ -303,7 +303,7 @@ def test_a_failing_store_is_an_error_for_those_who_ask_and_passes(
 
 def test_with_any_faults_bytes_are_right_or_an_error(tmp_path: Path) -> None:
     one = made()
-    rates = {fault: 0.05 for fault in Fault if fault not in (Fault.HANGS, Fault.LOSES, Fault.SLOW)}
+    rates: dict[Fault, float] = dict.fromkeys(set(Fault) - {Fault.HANGS, Fault.LOSES, Fault.SLOW}, 0.05)
 
     async def work(tier: Tier) -> None:
         segment = await tier.put(one)
