@@ -93,12 +93,15 @@ def test_states_may_repeat_but_not_go_back(node: Node) -> None:
     one = segment(1, 0, 99)
     start = segment_event(FOO, one)
     finish, deleting = (update_event(FOO, one._replace(state=state)) for state in (FINISHED, DELETING))
-    assert node.write(start, start, finish, finish) == [Verdict.APPLIED] * 4
+    assert node.write(start, start) == [Verdict.APPLIED] * 2
+    whole = segment_event(FOO, one._replace(state=FINISHED))  # only an update moves a segment on
+    assert node.write(whole) == [Verdict.INVALID_TRANSITION]
+    assert node.write(finish, finish) == [Verdict.APPLIED] * 2
     assert node.ids(5) == [1]
     assert node.write(start) == [Verdict.INVALID_TRANSITION]
     assert node.write(deleting, deleting, finish) == [Verdict.APPLIED, Verdict.APPLIED, Verdict.INVALID_TRANSITION]
     assert node.write(update_event(FOO, one)) == [Verdict.INVALID_TRANSITION]
-    assert node.catalogue.counts.invalid_transitions == 3
+    assert node.catalogue.counts.invalid_transitions == 4
     with pytest.raises(InvalidRequest):
         node.catalogue.update(FOO, one.id, FINISHED, broker_id=1, now_ms=1)
 

@@ -181,6 +181,8 @@ def test_reading_stops_where_the_lineage_does(tmp_path: Path) -> None:
         _, last, _ = one.batches[9]
         found = await tier.reader.read(NAME, segment, FIRST, 1 << 20, end_offset=last)
         assert found == RemoteBatches(one.expected(FIRST, 1 << 20, last), FIRST, last + 1, True)
+        nothing = await tier.reader.read(NAME, segment, FIRST, 1 << 20, end_offset=FIRST - 1)
+        assert nothing == RemoteBatches(b"", FIRST, FIRST, True)
         with pytest.raises(ObjectCorrupt, match="has no offset"):
             await tier.reader.read(NAME, segment, segment.end_offset + 1, 100)
 
@@ -255,9 +257,26 @@ def test_a_read_that_was_given_up_goes_on_into_the_cache(tmp_path: Path) -> None
         with pytest.raises(asyncio.CancelledError):
             await read
         await tier.settle()
-        calls = tier.faulty.calls["read"]
+        assert f"{segment.id}.{CHUNK}.0" in tier.chunks
         assert (await tier.reader.read(NAME, segment, FIRST, 1)).data == one.expected(FIRST, 1)
-        assert tier.faulty.calls["read"] == calls or tier.loader.ahead  # nothing but what lies ahead
+
+    play(work, tmp_path)
+
+
+def test_one_who_gives_up_takes_nothing_from_the_others(tmp_path: Path) -> None:
+    one = made()
+
+    async def work(tier: Tier) -> None:
+        segment = await tier.put(one)
+        tier.faulty.script("read", None, None, Fault.SLOW)
+        reads = [asyncio.ensure_future(tier.reader.read(NAME, segment, FIRST, 1)) for _ in range(3)]
+        while not tier.faulty.happened:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        reads[0].cancel()
+        found = await asyncio.gather(*reads, return_exceptions=True)
+        assert isinstance(found[0], asyncio.CancelledError)
+        assert [each.data for each in found[1:] if isinstance(each, RemoteBatches)] == [one.expected(FIRST, 1)] * 2
 
     play(work, tmp_path)
 
