@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kavka.catalog.epochs import EpochSegments
 from kavka.catalog.lineage import Lineage, epoch_of, is_within
@@ -137,9 +137,13 @@ class PartitionSegments:
                 return
         self._segments[segment.id] = pack(segment)
 
-    def restore(self, segment: RemoteSegment) -> None:
-        """Put a segment of a snapshot back; its epochs are put back by `epochs`."""
-        self._segments[segment.id] = pack(segment)
+    def packed(self) -> Iterable[tuple[Uuid, bytes]]:
+        """All segments as they are kept, for a snapshot: nothing is unpacked."""
+        return self._segments.items()
+
+    def restore(self, id: Uuid, packed: bytes) -> None:
+        """Put a segment of a snapshot back; its epochs are put back apart."""
+        self._segments[id] = packed
 
     def restore_unreferenced(self, epoch: int, id: Uuid) -> None:
         """Put back, in an epoch, a segment of a snapshot that is not read."""

@@ -13,7 +13,7 @@ from zlib import crc32
 from kavka.catalog.epochs import EpochSegments
 from kavka.catalog.machine import Catalogue
 from kavka.catalog.partition import PartitionSegments
-from kavka.catalog.segment import DeleteState, TopicIdPartition, pack, unpack
+from kavka.catalog.segment import DeleteState, TopicIdPartition
 from kavka.model.errors import KafkaStorageError
 from kavka.model.types import Uuid
 
@@ -93,10 +93,9 @@ def _write_partition(body: bytearray, held: PartitionSegments) -> None:
     counts = (len(held), len(held.epochs), len(name))
     body += _PARTITION.pack(held.name.topic_id, held.name.partition, held.home, state, *counts) + name
     slots: dict[Uuid, int] = {}
-    for slot, segment in enumerate(held.segments()):
-        slots[segment.id] = slot
-        packed = pack(segment)
-        body += _SEGMENT.pack(segment.id, len(packed)) + packed
+    for slot, (id, packed) in enumerate(held.packed()):
+        slots[id] = slot
+        body += _SEGMENT.pack(id, len(packed)) + packed
     for epoch, of_epoch in held.epochs.items():
         highest = of_epoch.highest
         unreferenced = of_epoch.unreferenced
@@ -117,7 +116,7 @@ def _read_partition(read: _Reader) -> PartitionSegments:
     for _ in range(segments):
         raw, size = read.fields(_SEGMENT)
         ids.append(Uuid(raw))
-        held.restore(unpack(ids[-1], read.bytes(size)))
+        held.restore(ids[-1], read.bytes(size))
     for _ in range(epochs):
         epoch, has_highest, highest, referenced, unreferenced = read.fields(_EPOCH)
         of_epoch = held.epochs[epoch] = EpochSegments()

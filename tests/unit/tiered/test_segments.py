@@ -24,7 +24,7 @@ from kavka.tiered.objects.base import Content, ObjectCorrupt, ObjectNotFound, St
 from kavka.tiered.objects.layout import KafkaLayout, Layout, ObjectLayout, SegmentRef, keys_of
 from kavka.tiered.objects.local import LocalStore
 from kavka.tiered.objects.manifest import Part, decode_manifest
-from kavka.tiered.objects.sealing import KeyRing, Sealer, Sealing
+from kavka.tiered.objects.sealing import KeyRing, Sealer, Sealing, checksum
 from kavka.tiered.objects.segments import BadManifest, SegmentStore
 
 pytest.importorskip("cryptography", reason="cryptography is not installed: the extra encryption")
@@ -116,6 +116,8 @@ def test_a_key_that_was_replaced_still_opens_what_it_sealed(tier: Tier) -> None:
     segment = SEGMENT._replace(custom_metadata=custom)
     assert run(lambda: tier.segments(SECRET).faults(NAME, segment, deep=True)) == []
     other = Sealing(keys=KeyRing("new", {"new": b"n" * 32}))
+    with pytest.raises(StoreRefused, match="no keys"):
+        run(lambda: tier.segments(PLAIN).faults(NAME, segment, deep=True))
     with pytest.raises(StoreRefused, match="no key 'old'"):
         run(lambda: tier.segments(other).manifest(NAME, segment))
     wrong = Sealing(keys=KeyRing("old", {"old": b"x" * 32}))
@@ -154,8 +156,6 @@ def test_a_manifest_that_someone_changed_is_refused(tier: Tier) -> None:
     run(lambda: store.put(NAME, SEGMENT, FILES))
     outer = json.loads(tier.file("manifest").read_bytes())
     outer["manifest"]["segment"]["end_offset"] = 150
-    from kavka.tiered.objects.sealing import checksum
-
     outer["crc32c"] = checksum(json.dumps(outer["manifest"], sort_keys=True, separators=(",", ":")).encode())
     with pytest.raises(ObjectCorrupt, match="signature"):
         decode_manifest(json.dumps(outer).encode(), KEYS)
@@ -165,6 +165,33 @@ def test_a_manifest_that_someone_changed_is_refused(tier: Tier) -> None:
 def test_what_is_no_manifest_is_refused(data: bytes) -> None:
     with pytest.raises(ObjectCorrupt):
         decode_manifest(data, None)
+
+
+def leaves(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The paths to all values in a piece of JSON."""
+    if isinstance(tree, dict | list):
+        inner = tree.items() if isinstance(tree, dict) else enumerate(tree)
+        return [path, *(leaf for key, value in inner for leaf in leaves(value, (*path, key)))]
+    return [path]
+
+
+@pytest.mark.parametrize("strange", [None, -1, 1 << 70, "x", "AAAA", [], {}, 1.5, True])
+def test_a_manifest_that_is_strange_in_any_field_is_read_or_refused(tier: Tier, strange: Any) -> None:
+    run(lambda: tier.segments(BOTH).put(NAME, SEGMENT, FILES))
+    whole = json.loads(tier.file("manifest").read_bytes())
+    refused = 0
+    for path in leaves(whole["manifest"])[1:]:
+        outer = json.loads(json.dumps(whole))
+        inner = outer["manifest"]
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = strange
+        outer["crc32c"] = checksum(json.dumps(outer["manifest"], sort_keys=True, separators=(",", ":")).encode())
+        try:
+            decode_manifest(json.dumps(outer).encode(), KEYS)
+        except (ObjectCorrupt, StoreRefused):
+            refused += 1
+    assert refused > 20
 
 
 def test_a_manifest_of_another_segment_is_not_taken(tier: Tier) -> None:

@@ -12,12 +12,13 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass
 from enum import Enum
 from struct import Struct
+from struct import error as StructError  # noqa: N812
 from sys import byteorder
 from typing import Any, Final
 
-from kavka.catalog.segment import RemoteSegment, SegmentState, TopicIdPartition
+from kavka.catalog.segment import RemoteSegment, SegmentState, TopicIdPartition, pack
 from kavka.model.types import Uuid
-from kavka.tiered.objects.base import ObjectCorrupt
+from kavka.tiered.objects.base import ObjectCorrupt, StoreRefused
 from kavka.tiered.objects.sealing import KeyRing, Sealer, checksum, place_of
 
 VERSION: Final = 1
@@ -82,7 +83,7 @@ class Manifest:
         if self.encryption is None:
             return Sealer(place, self.compressed, None)
         if keys is None:
-            raise ObjectCorrupt("the segment is encrypted, and there are no keys")
+            raise StoreRefused("the segment is encrypted, and there are no keys")
         return Sealer(place, self.compressed, keys.unwrap(self.encryption, place))
 
     def chunk_size(self, part: Part, number: int) -> int:
@@ -123,7 +124,8 @@ def decode_manifest(data: bytes, keys: KeyRing | None) -> Manifest:
         compressed = body["compression"] is not None
         segment = _segment(body["segment"])
         manifest = Manifest(name, segment, body["chunk_bytes"], compressed, body["encryption"], parts)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        _check(manifest)
+    except (ValueError, KeyError, TypeError, AttributeError, StructError) as error:
         raise ObjectCorrupt(f"not a manifest: {error}") from None
     signed = manifest.encryption is not None and keys is not None
     if signed and manifest.sealer(keys).sign(canonical) != outer.get("signature"):
@@ -142,6 +144,23 @@ def decode_custom(custom: bytes | None) -> tuple[int, int] | None:
         return None
     _, stored, crc = _CUSTOM.unpack(custom)
     return stored, crc
+
+
+def _check(manifest: Manifest) -> None:
+    sealed, parts = manifest.encryption, manifest.parts.values()
+    pack(manifest.segment)  # takes only numbers that fit
+    place_of(manifest.name, manifest.segment)
+    numbers = [manifest.chunk_bytes, *(number for part in parts for number in (part.size, part.position))]
+    if manifest.chunk_bytes < 1 or any(type(number) is not int or number < 0 for number in numbers):
+        raise ValueError("sizes that are none")
+    if not all(isinstance(text, str) for text in (manifest.name.topic, *(part.key for part in parts))):
+        raise ValueError("names that are none")
+    if sealed is not None and not all(isinstance(sealed[key], str) for key in ("key", "data_key")):
+        raise ValueError("an encryption of another kind")
+    if manifest.parts[Part.LOG].size != manifest.segment.size_bytes:
+        raise ValueError("a log of another size")
+    if any(len(part.stored) != -(-part.size // manifest.chunk_bytes) for part in parts):
+        raise ValueError("too few or too many chunks")
 
 
 def _canonical(body: Any) -> bytes:

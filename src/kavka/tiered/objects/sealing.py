@@ -62,7 +62,10 @@ class KeyRing:
         key = self._keys.get(entry["key"])
         if key is None:
             raise StoreRefused(f"there is no key {entry['key']!r} to decrypt with")
-        wrapped = b64decode(entry["data_key"])
+        try:
+            wrapped = b64decode(entry["data_key"], validate=True)
+        except ValueError:
+            raise ObjectCorrupt("a data key that is not base64") from None
         return _opened(key, wrapped[:_WRAP_NONCE_BYTES], wrapped[_WRAP_NONCE_BYTES:], place)
 
 
