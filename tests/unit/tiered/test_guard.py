@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -70,6 +71,24 @@ def test_a_call_that_hangs_ends_in_time(faulty: FaultyStore, operation: str) -> 
     with pytest.raises(StoreTimedOut):
         run(calls[operation])
     assert faulty.calls[operation] == 2
+
+
+def test_a_disk_that_hangs_holds_only_its_thread(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    os.mkfifo(tmp_path / "a" / "stuck")  # opening it waits for a writer, as a mount whose server is gone waits
+    (tmp_path / "a" / "fine").write_bytes(b"fine")
+
+    async def work() -> None:
+        store = guarded(LocalStore(str(tmp_path), threads), call_s=0.05, attempts=1)
+        with pytest.raises(StoreTimedOut):
+            await store.read("a/stuck", 0, 1)
+        assert await guarded(LocalStore(str(tmp_path), threads)).read("a/fine", 0, 4) == b"fine"
+
+    with ThreadPoolExecutor(2) as threads:
+        try:
+            run(work)
+        finally:
+            os.close(os.open(tmp_path / "a" / "stuck", os.O_RDWR))  # lets the thread go
 
 
 def test_the_time_limit_of_an_upload_grows_with_its_size(faulty: FaultyStore) -> None:
