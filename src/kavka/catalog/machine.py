@@ -47,6 +47,7 @@ class Verdict(Enum):
     UNKNOWN_SEGMENT = "unknown segment"  # dropped; while loading that is how deleted segments look
     UNREADABLE = "unreadable"  # not an event that we know: a newer version, or not one at all
     IMPOSSIBLE = "impossible"  # no segment can be like that
+    REPEATED = "repeated"  # read before: taken in again, an old start would bring a deleted segment back
 
 
 @dataclass(slots=True)
@@ -190,6 +191,8 @@ class Catalogue:
 
     def replay_value(self, home: int, offset: int, value: bytes | memoryview | None) -> Verdict:
         """Take in a record of a metadata partition; one that cannot be read costs only itself."""
+        if offset < self.following.next_offsets.get(home, 0):
+            return Verdict.REPEATED
         try:
             if value is None:
                 raise InvalidRequest("an event without a value")

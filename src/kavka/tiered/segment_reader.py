@@ -31,6 +31,7 @@ _TIME_ENTRY: Final = Struct(">qi")
 _LENGTH: Final = Struct(">i")
 _LOG_OVERHEAD: Final = 12
 _MANIFESTS: Final = 1000
+_RECENT_BYTES: Final = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,8 @@ class SegmentReader:
         self._indexes = indexes
         self._ahead = ahead
         self._manifests: OrderedDict[Uuid, Manifest] = OrderedDict()
+        self._recent: OrderedDict[str, bytes] = OrderedDict()  # parts that were asked for lately
+        self._recent_bytes = 0
 
     async def read(
         self,
@@ -141,6 +144,8 @@ class SegmentReader:
     async def forget(self, segment_id: Uuid) -> None:
         """Give up all that is kept of a segment that is gone."""
         self._manifests.pop(segment_id, None)
+        for key in [key for key in self._recent if key.startswith(f"{segment_id}.")]:
+            self._recent_bytes -= len(self._recent.pop(key))
         await self._loader.forget(segment_id)
         await self._indexes.drop_of(f"{segment_id}.")
 
@@ -177,13 +182,21 @@ class SegmentReader:
         if part not in manifest.parts:
             return None
         key = f"{manifest.segment.id}.{part.value}"
-        return await self._loader.shared(key, partial(self._load_part, manifest, part, key))
+        data = self._recent.get(key)
+        if data is None:
+            return await self._loader.shared(key, partial(self._load_part, manifest, part, key))
+        self._recent.move_to_end(key)
+        return data
 
     async def _load_part(self, manifest: Manifest, part: Part, key: str) -> bytes:
         data = await self._indexes.get(key)
         if data is None or len(data) != manifest.parts[part].size:
             data = await self._store.read_part(manifest, part)
             await self._indexes.put(key, data)
+        self._recent_bytes += len(data) - len(self._recent.pop(key, b""))
+        self._recent[key] = data
+        while self._recent_bytes > _RECENT_BYTES and len(self._recent) > 1:
+            self._recent_bytes -= len(self._recent.popitem(last=False)[1])
         return data
 
     async def _position(self, manifest: Manifest, offset: int) -> int:

@@ -253,6 +253,18 @@ def test_a_partition_is_deleted_step_by_step(node: Node) -> None:
     assert again is Verdict.INVALID_TRANSITION
 
 
+def test_a_record_that_is_read_twice_is_taken_in_once(node: Node) -> None:
+    one = segment(1, 0, 9)
+    node.copy(one)
+    node.move(one, DELETING)
+    node.move(one, DELETED)
+    before = node.catalogue.following.next_offsets.copy()
+    for offset, value in enumerate(node.topic):
+        assert node.catalogue.replay_value(0, offset, value) is Verdict.REPEATED
+    assert len(node.catalogue.partition(FOO.topic_id, 0)) == 0
+    assert node.catalogue.following.next_offsets == before
+
+
 def test_nothing_is_answered_before_the_metadata_was_read() -> None:
     catalogue = Catalogue(50)
     home = catalogue.home_of(FOO.topic_id, 0)

@@ -418,9 +418,10 @@ def test_aborted_transactions_epochs_and_producers(tmp_path: Path) -> None:
         assert await aborted(NAME, segment._replace(txn_index_empty=True), FIRST, FIRST + 99) == ([], False)
         assert await tier.reader.leader_epochs(NAME, segment) == [(0, 0), (4, 900)]
         assert await tier.reader.producer_snapshot(NAME, segment) == b"producers"
-        calls = sum(tier.faulty.calls.values())
+        calls, hits = sum(tier.faulty.calls.values()), tier.indexes.counts.hits
         await tier.reader.leader_epochs(NAME, segment)
         assert sum(tier.faulty.calls.values()) == calls  # it is in the cache
+        assert tier.indexes.counts.hits == hits  # and still in memory
 
     play(work, tmp_path)
 

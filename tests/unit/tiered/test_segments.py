@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from tests.unit.tiered.stored import FILES, NAME, SEGMENT, guarded, run
 
 from kavka.catalog.machine import Catalogue, segment_event, update_event
-from kavka.catalog.records import encode_event
 from kavka.catalog.segment import SegmentState, TopicIdPartition
 from kavka.model.errors import InvalidConfig
 from kavka.model.types import Uuid
@@ -309,11 +308,12 @@ def test_a_catalogue_is_rebuilt_from_the_store_alone(tier: Tier) -> None:
             assert not isinstance(found, BadManifest)
             name, one = found
             rebuilt.replay(0, segment_event(name, one._replace(state=SegmentState.COPY_SEGMENT_STARTED)))
-            rebuilt.replay_value(0, 0, encode_event(update_event(name, one)))
+            rebuilt.replay(0, update_event(name, one))
         assert rebuilt.partitions == lost.partitions
         spoiled.write_bytes(b"{")
+        sorted(tier.root.rglob("*.log"))[3].unlink()  # behind our back
         bad = [one async for one in store.recovered() if isinstance(one, BadManifest)]
-        assert [one.ref.start_offset for one in bad] == [200]
+        assert [one.ref.start_offset for one in bad] == [200, 300]
 
     run(work)
 

@@ -8,7 +8,8 @@ missing key is an error on some stores. Its own retries are off: `guard` has our
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -72,7 +73,7 @@ class CloudStore:
                 size += len(chunk)
                 yield chunk
 
-        try:
+        with _typed_errors():
             if content.size_hint <= _PART_BYTES:
                 data = b"".join([chunk async for chunk in counted()])
                 await obstore.put_async(self._store, key, data)
@@ -80,55 +81,51 @@ class CloudStore:
                 await obstore.put_async(
                     self._store, key, counted(), chunk_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE
                 )
-        except BaseException as error:
-            raise _typed(error) from error
         return size
 
     async def read(self, key: str, start: int, length: int) -> bytes:
         """Exactly these bytes of an object."""
-        try:
+        with _typed_errors():
             data = bytes(await obstore.get_range_async(self._store, key, start=start, length=length))
-        except BaseException as error:
-            raise _typed(error) from error
         if len(data) != length:
             raise ObjectCorrupt(f"{key} has {len(data)} bytes from {start} on, not {length}")
         return data
 
     async def head(self, key: str) -> ObjectInfo:
         """Size and time of an object."""
-        try:
+        with _typed_errors():
             return _info(await obstore.head_async(self._store, key))
-        except BaseException as error:
-            raise _typed(error) from error
 
     async def list_page(self, prefix: str, after: str) -> list[ObjectInfo]:
         """Some objects in a folder, by key."""
-        try:
+        with _typed_errors():
             pages = obstore.list(self._store, prefix or None, offset=after or None, chunk_size=_PAGE)
             async for page in pages:
                 return sorted(_info(meta) for meta in page)
-        except BaseException as error:
-            raise _typed(error) from error
         return []
 
     async def delete(self, keys: Sequence[str]) -> None:
         """Remove objects one after another."""
         for key in keys:
-            try:
+            with suppress(ObjectNotFound), _typed_errors():
                 await obstore.delete_async(self._store, key)
-            except FileNotFoundError:
-                continue
-            except BaseException as error:
-                raise _typed(error) from error
 
 
 def _info(meta: Any) -> ObjectInfo:
     return ObjectInfo(meta["path"], meta["size"], int(meta["last_modified"].timestamp() * 1000))
 
 
-def _typed(error: BaseException) -> BaseException:
-    if isinstance(error, (*_OURS, StoreError)):
-        return error
+@contextmanager
+def _typed_errors() -> Iterator[None]:
+    try:
+        yield
+    except (*_OURS, StoreError):
+        raise
+    except BaseException as error:  # a panic is no Exception
+        raise _typed(error) from error
+
+
+def _typed(error: BaseException) -> StoreError:
     text = f"{type(error).__name__}: {error}"
     if isinstance(error, FileNotFoundError) and "NoSuchBucket" not in text:
         return ObjectNotFound(text)

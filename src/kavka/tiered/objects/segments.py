@@ -176,7 +176,7 @@ class SegmentStore:
                     break
 
     async def recovered(self) -> AsyncIterator[tuple[TopicIdPartition, RemoteSegment] | BadManifest]:
-        """Every whole segment in the store, as a catalogue has it: enough to build one anew."""
+        """Every whole segment in the store, as a catalogue has it: enough to build one anew. Sizes are checked."""
         async for stored in self.stored():
             if stored.object != MANIFEST:
                 continue
@@ -185,6 +185,8 @@ class SegmentStore:
                 manifest = decode_manifest(data, self._sealing.keys)
                 if SegmentRef.of(manifest.name, manifest.segment) != stored.ref:
                     raise ObjectCorrupt("a manifest of another segment")
+                if missing := await self._missing(manifest):
+                    raise ObjectNotFound("; ".join(missing))
             except (ObjectCorrupt, ObjectNotFound) as error:
                 yield BadManifest(stored.ref, str(error))
             else:
@@ -196,6 +198,18 @@ class SegmentStore:
             manifest = await self.manifest(name, segment)
         except (ObjectCorrupt, ObjectNotFound) as error:
             return [str(error)]
+        found = await self._missing(manifest)
+        if deep and not found:
+            for part, entry in manifest.parts.items():
+                for number in range(len(entry.stored)):
+                    try:
+                        await self.read_chunks(manifest, part, number, 1)
+                    except (ObjectCorrupt, ObjectNotFound) as error:
+                        found.append(str(error))
+        return found
+
+    async def _missing(self, manifest: Manifest) -> list[str]:
+        """The objects of a segment that are not there, or not of their size."""
         sizes: dict[str, int] = {}
         for entry in manifest.parts.values():
             sizes[entry.key] = max(sizes.get(entry.key, 0), entry.position + entry.stored_size)
@@ -208,13 +222,6 @@ class SegmentStore:
             else:
                 if there != size:
                     found.append(f"{key} has {there} bytes, not {size}")
-        if deep and not found:
-            for part, entry in manifest.parts.items():
-                for number in range(len(entry.stored)):
-                    try:
-                        await self.read_chunks(manifest, part, number, 1)
-                    except (ObjectCorrupt, ObjectNotFound) as error:
-                        found.append(str(error))
         return found
 
     async def _stored(self, key: str, content: Content) -> None:
