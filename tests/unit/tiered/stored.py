@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, TypeVar
 
@@ -25,13 +23,6 @@ FILES: dict[Part, Any] = {
     Part.PRODUCER_SNAPSHOT: b"producers" * 300,
     Part.LEADER_EPOCHS: b"0\n2\n0 0\n2 150\n",
 }
-NO_RETRIES = Limits(call_s=5, attempts=1)
-
-
-@contextmanager
-def threads() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(4) as pool:
-        yield pool
 
 
 def run(work: Callable[[], Awaitable[T]]) -> T:

@@ -97,10 +97,14 @@ def test_the_time_limit_of_an_upload_grows_with_its_size(faulty: FaultyStore) ->
         await asyncio.sleep(0.2)
         yield b"y" * 10
 
+    async def never() -> object:
+        yield b"x" * 10
+        await asyncio.get_running_loop().create_future()
+
     store = GuardedStore(faulty, Limits(call_s=0.05, put_bytes_per_s=1, attempts=1), sleep=at_once)
     assert run(lambda: store.put("a/slow", Content(20, slowly))) == 20  # type: ignore[arg-type]
     with pytest.raises(StoreTimedOut):
-        run(lambda: store.put("a/slow", Content(0, slowly)))  # type: ignore[arg-type]
+        run(lambda: store.put("a/slow", Content(0, never)))  # type: ignore[arg-type]
 
 
 def test_waits_between_attempts_grow_up_to_a_limit(faulty: FaultyStore) -> None:
