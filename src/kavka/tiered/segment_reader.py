@@ -206,6 +206,10 @@ class SegmentReader:
         return position if 0 <= position < manifest.parts[Part.LOG].size else 0
 
 
+class _NoBatches(ObjectCorrupt):
+    """No batches begin here, although the bytes may be those that were stored."""
+
+
 class _Log:
     """The bytes of a segment's log, wherever its chunks are."""
 
@@ -238,7 +242,7 @@ class _Log:
             data = await self.read(position, length)
             infos, _, reason = scan_prefix(data, 0, -1, self._check_crc)
             if reason is not None and (reason != TRUNCATED or position + len(data) >= self.size):
-                raise ObjectCorrupt(f"the log of {self._manifest.segment.id} after {position}: {reason}")
+                raise _NoBatches(f"the log of {self._manifest.segment.id} after {position}: {reason}")
             if infos:
                 return data, infos
             length = max(length * 2, _whole(data))
@@ -248,7 +252,7 @@ async def _find(log: _Log, position: int, offset: int) -> int | None:
     """Where the batch begins that has an offset (or the next one, where compaction left none); None after the end."""
     try:
         return await _find_from(log, position, offset)
-    except ObjectCorrupt:
+    except _NoBatches:
         if position == 0:
             raise
     return await _find_from(log, 0, offset)  # the index misled us
@@ -258,7 +262,7 @@ async def _find_from(log: _Log, position: int, offset: int) -> int | None:
     while position < log.size:
         _, infos = await log.batches(position, log.rest_of_chunk(position))
         if position and infos[0].base_offset > offset:
-            raise ObjectCorrupt("the index points behind the offset")
+            raise _NoBatches("the index points behind the offset")
         for info in infos:
             if info.last_offset >= offset:
                 return position + info.position

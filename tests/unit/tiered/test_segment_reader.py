@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from random import Random
 from struct import pack
@@ -341,6 +342,25 @@ def test_with_any_faults_bytes_are_right_or_an_error(tmp_path: Path) -> None:
         assert wrong > 5
 
     play(work, tmp_path, cache_bytes=0)
+
+
+def test_a_bad_chunk_costs_one_try_and_not_the_whole_segment(tmp_path: Path) -> None:
+    one = made()
+
+    async def work(tier: Tier) -> None:
+        segment = await tier.put(one)
+        (log,) = (tmp_path / "store").rglob("*.log")
+        data = log.read_bytes()
+        bad = len(data) * 3 // 4 // CHUNK * CHUNK
+        log.write_bytes(data[:bad] + bytes(CHUNK) + data[bad + CHUNK :])
+        ends = accumulate(len(batch) for _, _, batch in one.batches)
+        offset = next(last for (_, last, _), end in zip(one.batches, ends, strict=True) if end > bad)
+        with pytest.raises(ObjectCorrupt, match="checksum"):
+            await tier.reader.read(NAME, segment, offset, 1)
+        assert tier.loader.fetched < 40
+        assert (await tier.reader.read(NAME, segment, FIRST, 1)).data == one.expected(FIRST, 1)
+
+    play(work, tmp_path)
 
 
 def test_an_index_that_misleads_costs_time_only(tmp_path: Path) -> None:
