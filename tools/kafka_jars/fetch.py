@@ -17,6 +17,7 @@ ROOT = HERE.parent.parent
 POM = HERE / "pom.xml"
 LOGGING = HERE / "log4j2.properties"
 MAVEN_TIMEOUT_S = 900
+TEST_JARS = ("kafka-storage", "kafka-clients")
 
 
 class FetchError(Exception):
@@ -37,12 +38,17 @@ def folder() -> Path:
     return Path(given) if given else ROOT / ".cache" / "kafka" / kafka_version()
 
 
+def test_folder() -> Path:
+    """The folder of Kafka's test jars, which have LocalTieredStorage; apart, so that no other class path has them."""
+    return folder() / "test"
+
+
 def is_complete(jars: Path) -> bool:
     """Whether the folder was filled from the pom as it is now."""
     if os.environ.get("KAVKA_KAFKA_JARS"):
         return any(jars.glob("kafka-clients-*.jar"))
     marker = jars / "pom.xml"
-    return marker.is_file() and marker.read_bytes() == POM.read_bytes()
+    return marker.is_file() and marker.read_bytes() == POM.read_bytes() and (jars / "test").is_dir()
 
 
 def missing_programs() -> list[str]:
@@ -58,8 +64,17 @@ def fetch(jars: Path) -> None:
     partial = jars.with_name(jars.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
-    command += ["-DincludeScope=runtime", f"-DoutputDirectory={partial}"]
+    _maven("dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial}")
+    for name in TEST_JARS:
+        artifact = f"org.apache.kafka:{name}:{kafka_version()}:jar:test"
+        _maven("dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={partial / 'test'}")
+    shutil.copyfile(POM, partial / "pom.xml")
+    shutil.rmtree(jars, ignore_errors=True)
+    partial.rename(jars)
+
+
+def _maven(*arguments: str) -> None:
+    command = ["mvn", "-q", "-B", "-f", str(POM), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired:
@@ -67,9 +82,6 @@ def fetch(jars: Path) -> None:
     if done.returncode != 0:
         said = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
         raise FetchError(f"Maven failed: {said[0] if said else 'no reason given'}")
-    shutil.copyfile(POM, partial / "pom.xml")
-    shutil.rmtree(jars, ignore_errors=True)
-    partial.rename(jars)
 
 
 def main() -> int:

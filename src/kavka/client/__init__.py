@@ -50,12 +50,13 @@ if TYPE_CHECKING:
     from kavka.client.group_consumer import GroupConsumer
     from kavka.client.group_offsets import CommittedOffset
     from kavka.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, FoundOffset
-    from kavka.client.partitioner import murmur2, partition_for_key
+    from kavka.client.partitioner import partition_for_key
     from kavka.client.pool import Pool
     from kavka.client.producer import Acks, Codec, Producer
     from kavka.client.transactions import PreparedTransaction
     from kavka.client.view import ClusterView, Node, PartitionView, TopicView
     from kavka.model.errors import KafkaError
+    from kavka.model.murmur2 import murmur2
     from kavka.model.types import TopicPartition
 
 __all__ = [
@@ -136,12 +137,13 @@ _HOMES = {
     "kavka.client.group_consumer": "GroupConsumer",
     "kavka.client.group_offsets": "CommittedOffset",
     "kavka.client.offsets": "EARLIEST LATEST MAX_TIMESTAMP FoundOffset",
-    "kavka.client.partitioner": "murmur2 partition_for_key",
+    "kavka.client.partitioner": "partition_for_key",
     "kavka.client.pool": "Pool",
     "kavka.client.producer": "Acks Codec Producer",
     "kavka.client.transactions": "PreparedTransaction",
     "kavka.client.view": "ClusterView Node PartitionView TopicView",
     "kavka.model.errors": "KafkaError",
+    "kavka.model.murmur2": "murmur2",
     "kavka.model.types": "TopicPartition",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}

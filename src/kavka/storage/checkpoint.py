@@ -34,19 +34,28 @@ def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) 
 
 def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]]:
     """The (epoch, start offset) pairs of a leader-epoch checkpoint; empty if there is none."""
+    return _parse_epochs(path, _read_lines(disk, path))
+
+
+def decode_epochs(what: str, data: bytes) -> list[tuple[int, int]]:
+    """The (epoch, start offset) pairs in the bytes of a leader-epoch checkpoint; `what` names them in errors."""
+    return _parse_epochs(what, _lines(what, data))
+
+
+def encode_epochs(epochs: Sequence[tuple[int, int]]) -> bytes:
+    """The bytes of a leader-epoch checkpoint."""
+    return _encode(f"{epoch} {start}" for epoch, start in epochs)
+
+
+def _parse_epochs(path: str, lines: list[str]) -> list[tuple[int, int]]:
     epochs = []
-    for line in _read_lines(disk, path):
+    for line in lines:
         try:
             epoch, start = line.split()
             epochs.append((int(epoch), int(start)))
         except ValueError:
             raise _malformed(path, line) from None
     return epochs
-
-
-def encode_epochs(epochs: Sequence[tuple[int, int]]) -> bytes:
-    """The bytes of a leader-epoch checkpoint."""
-    return _encode(f"{epoch} {start}" for epoch, start in epochs)
 
 
 def _encode(entries: Iterable[str]) -> bytes:
@@ -59,6 +68,10 @@ def _read_lines(disk: Disk, path: str) -> list[str]:
         data = disk.read_file(path)
     except FileNotFoundError:
         return []
+    return _lines(path, data)
+
+
+def _lines(path: str, data: bytes) -> list[str]:
     try:
         lines = data.decode().splitlines()
     except UnicodeDecodeError:

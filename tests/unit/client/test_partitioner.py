@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.client.partitioner import StickyPartitioner, murmur2, partition_for_key
+from kavka.client.partitioner import StickyPartitioner, partition_for_key
+from kavka.model.murmur2 import murmur2
 
 JAVA = [
     (b"", 275646681),

@@ -1,0 +1,168 @@
+"""The remote segments of one partition: what the copier, readers, expiry and followers ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kavka.catalog.epochs import EpochSegments
+from kavka.catalog.lineage import Lineage, epoch_of, is_within
+from kavka.catalog.segment import DeleteState, RemoteSegment, SegmentState, TopicIdPartition, pack, unpack
+from kavka.model.types import Uuid
+
+
+class PartitionSegments:
+    """The remote segments of one partition, those being copied and being deleted included."""
+
+    __slots__ = ("_segments", "delete_state", "epochs", "home", "name")
+
+    def __init__(self, name: TopicIdPartition, home: int) -> None:
+        self.name = name
+        self.home = home  # the metadata partition that remembers it
+        self.delete_state: DeleteState | None = None
+        self.epochs: dict[int, EpochSegments] = {}
+        self._segments: dict[Uuid, bytes] = {}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PartitionSegments) and (
+            (self.name, self.home, self.delete_state, self.epochs, self._segments)
+            == (other.name, other.home, other.delete_state, other.epochs, other._segments)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __contains__(self, id: Uuid) -> bool:
+        return id in self._segments
+
+    def get(self, id: Uuid) -> RemoteSegment | None:
+        """The segment of an id, unless it is gone."""
+        packed = self._segments.get(id)
+        return unpack(id, packed) if packed is not None else None
+
+    def segments(self) -> Iterator[RemoteSegment]:
+        """All segments, in no order, unreferenced ones included."""
+        return (unpack(id, packed) for id, packed in self._segments.items())
+
+    def segments_of(self, epoch: int) -> list[RemoteSegment]:
+        """All segments that have this leader epoch, by their start; unreferenced ones included."""
+        of_epoch = self.epochs.get(epoch)
+        if of_epoch is None:
+            return []
+        return sorted((self._known(id) for id in of_epoch), key=lambda segment: segment.start_offset)
+
+    def unreferenced(self) -> list[RemoteSegment]:
+        """Segments that no read finds: being copied or deleted, or inside another; whoever cleans up looks here."""
+        aside = {id for of_epoch in self.epochs.values() for id in of_epoch.unreferenced}
+        if aside:
+            for of_epoch in self.epochs.values():
+                aside.difference_update(of_epoch.referenced)
+        return sorted((self._known(id) for id in aside), key=lambda segment: segment.start_offset)
+
+    def lookup(self, epoch: int, offset: int) -> RemoteSegment | None:
+        """The finished segment that has an offset of a leader epoch."""
+        of_epoch = self.epochs.get(epoch)
+        found = of_epoch.floor(offset) if of_epoch is not None else None
+        return self._known(found) if found is not None else None
+
+    def highest_offset(self, epoch: int) -> int | None:
+        """The highest offset of an epoch that was ever copied."""
+        of_epoch = self.epochs.get(epoch)
+        return of_epoch.highest if of_epoch is not None else None
+
+    def next_with_txn_index(self, epoch: int, offset: int) -> RemoteSegment | None:
+        """The first segment of an epoch from an offset on that may have aborted transactions (KIP-1058)."""
+        segment = self.lookup(epoch, offset)
+        while segment is not None and segment.txn_index_empty:
+            segment = self.lookup(epoch, segment.end_offset + 1)
+        return segment
+
+    def find(self, offset: int, lineage: Lineage) -> RemoteSegment | None:
+        """The segment that has an offset as this log's history wrote it."""
+        epoch = epoch_of(offset, lineage)
+        return self.lookup(epoch, offset) if epoch is not None else None
+
+    def following(self, segment: RemoteSegment, lineage: Lineage) -> RemoteSegment | None:
+        """The segment that goes on where this one ends, in its last epoch or a later one of the lineage."""
+        last, offset = segment.epochs[-1][0], segment.end_offset + 1
+        found = self.lookup(last, offset)
+        for epoch, _ in lineage:
+            if found is not None:
+                break
+            if epoch > last:
+                found = self.lookup(epoch, offset)
+        return found
+
+    def copied_up_to(self, lineage: Lineage, log_end_offset: int) -> tuple[int, int]:
+        """The highest (offset, epoch) of this log's history that was copied; (-1, -1) if nothing was.
+
+        An epoch may have been copied farther than this log has it (another leader's tail that was cut off): that counts
+        only up to the epoch's end here.
+        """
+        end = log_end_offset
+        for epoch, start in reversed(lineage):
+            highest = self.highest_offset(epoch)
+            if highest is not None:
+                return min(highest, end - 1), epoch
+            end = start
+        return -1, -1
+
+    def valid(self, lineage: Lineage, log_end_offset: int) -> list[RemoteSegment]:
+        """The finished segments of this log's history, by their start, each once; overlapping ones included."""
+        found: dict[Uuid, RemoteSegment] = {}
+        for epoch, _ in lineage:
+            for segment in self.segments_of(epoch):
+                if segment.state is SegmentState.COPY_SEGMENT_FINISHED and segment.id not in found:
+                    found[segment.id] = segment
+        within = (segment for segment in found.values() if is_within(segment, log_end_offset, lineage))
+        return sorted(within, key=lambda segment: (segment.start_offset, segment.end_offset))
+
+    def apply(self, segment: RemoteSegment) -> None:
+        """Take in a segment's new state; whether it may follow the old one was asked before."""
+        match segment.state:
+            case SegmentState.COPY_SEGMENT_STARTED:
+                self._forget_epochs(segment.id)  # a start that is repeated may name other epochs
+                for epoch, _ in segment.epochs:
+                    self._epoch(epoch).copy_started(segment.id)
+            case SegmentState.COPY_SEGMENT_FINISHED:
+                for epoch, start in segment.epochs:
+                    self._epoch(epoch).copy_finished(segment.id, start, segment.epoch_end(epoch))
+            case SegmentState.DELETE_SEGMENT_STARTED:
+                for epoch, start in segment.epochs:
+                    self._epoch(epoch).delete_started(segment.id, start)
+            case SegmentState.DELETE_SEGMENT_FINISHED:
+                self._forget_epochs(segment.id)
+                del self._segments[segment.id]
+                return
+        self._segments[segment.id] = pack(segment)
+
+    def packed(self) -> Iterable[tuple[Uuid, bytes]]:
+        """All segments as they are kept, for a snapshot: nothing is unpacked."""
+        return self._segments.items()
+
+    def restore(self, id: Uuid, packed: bytes) -> None:
+        """Put a segment of a snapshot back; its epochs are put back apart."""
+        self._segments[id] = packed
+
+    def restore_unreferenced(self, epoch: int, id: Uuid) -> None:
+        """Put back, in an epoch, a segment of a snapshot that is not read."""
+        segment, of_epoch = self._known(id), self._epoch(epoch)
+        if segment.state is SegmentState.COPY_SEGMENT_FINISHED:
+            of_epoch.aside[id] = dict(segment.epochs)[epoch], segment.epoch_end(epoch)
+        else:
+            of_epoch.pending[id] = None
+
+    def _forget_epochs(self, id: Uuid) -> None:
+        known = self.get(id)
+        for epoch, start in known.epochs if known is not None else ():
+            self._epoch(epoch).forget(id, start)
+
+    def _epoch(self, epoch: int) -> EpochSegments:
+        found = self.epochs.get(epoch)
+        if found is None:
+            found = self.epochs[epoch] = EpochSegments()
+        return found
+
+    def _known(self, id: Uuid) -> RemoteSegment:
+        return unpack(id, self._segments[id])
