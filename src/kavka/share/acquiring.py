@@ -10,7 +10,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from kavka.share.window import ACQUIRED, AVAILABLE, Held, InFlightBatch, Window
+from kavka.model.share import ACQUIRED, AVAILABLE
+from kavka.share.window import Held, InFlightBatch, Window
 
 BATCH_OPTIMIZED: Final = 0
 RECORD_LIMIT: Final = 1

@@ -25,20 +25,10 @@ from kavka.model.errors import (
     UnknownServerError,
     UnknownTopicOrPartition,
 )
+from kavka.model.share import ACKNOWLEDGED, ACQUIRED, ARCHIVED, AVAILABLE, StateBatch
 from kavka.share.aborted import without
 from kavka.share.acquiring import Acquired, Acquisition, Limits, LogBatch, Wanted
-from kavka.share.window import (
-    ACKNOWLEDGED,
-    ACQUIRED,
-    ARCHIVED,
-    AVAILABLE,
-    NOBODY,
-    UNLOCKED,
-    Held,
-    InFlightBatch,
-    StateBatch,
-    Window,
-)
+from kavka.share.window import NOBODY, UNLOCKED, Held, InFlightBatch, Window
 
 GAP: Final = 0
 ACCEPT: Final = 1

@@ -8,28 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from kavka.model.errors import UnknownServerError
-
-AVAILABLE: Final = 0
-ACQUIRED: Final = 1
-ACKNOWLEDGED: Final = 2
-ARCHIVING: Final = 3
-"""KIP-1191's; nobody writes it yet."""
-ARCHIVED: Final = 4
+from kavka.model.share import ACKNOWLEDGED, ACQUIRED, ARCHIVED, ARCHIVING, AVAILABLE, StateBatch
 
 NOBODY: Final = ""
 UNLOCKED: Final = -1
-
-
-class StateBatch(NamedTuple):
-    """Records in one state, as the share coordinator keeps them."""
-
-    first_offset: int
-    last_offset: int
-    delivery_state: int
-    delivery_count: int
 
 
 class Held:
@@ -350,11 +335,10 @@ class Window:
 
 def _loaded(state: StateBatch) -> Held:
     """A persisted state. No lock outlives the leader that gave it, and what was about to be archived is."""
-    match state.delivery_state:
-        case 0 | 1:
-            return Held(AVAILABLE, state.delivery_count)
-        case 2:
-            return Held(ACKNOWLEDGED, state.delivery_count)
-        case 3 | 4:
-            return Held(ARCHIVED, state.delivery_count)
+    if state.delivery_state in (AVAILABLE, ACQUIRED):
+        return Held(AVAILABLE, state.delivery_count)
+    if state.delivery_state in (ARCHIVING, ARCHIVED):
+        return Held(ARCHIVED, state.delivery_count)
+    if state.delivery_state == ACKNOWLEDGED:
+        return Held(ACKNOWLEDGED, state.delivery_count)
     raise UnknownServerError(f"persisted records have the unknown state {state.delivery_state}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kavka.model.errors import InvalidRecordState, InvalidRequest, UnknownServerError
+from kavka.model.share import ACKNOWLEDGED, ARCHIVED, AVAILABLE, StateBatch
 from kavka.share.aborted import TransactionalBatch, aborted_ranges
 from kavka.share.acquiring import RECORD_LIMIT, Limits, LogBatch, Wanted
 from kavka.share.partition import (
@@ -17,7 +18,6 @@ from kavka.share.partition import (
     SharePartition,
     persister_error,
 )
-from kavka.share.window import ACKNOWLEDGED, ARCHIVED, AVAILABLE, StateBatch
 
 LIMITS = Limits()
 TENS = [LogBatch(first, first + 9) for first in range(0, 100, 10)]

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kavka.model.errors import KafkaError
+from kavka.model.share import ACQUIRED, StateBatch
 from kavka.share.acquiring import Limits, LogBatch, Wanted
 from kavka.share.partition import Acknowledgement, SharePartition
-from kavka.share.window import ACQUIRED, StateBatch
 
 from .slow import Slow
 
