@@ -10,6 +10,7 @@ from jvm.descriptors import differences, kafka_form, our_form, read_descriptors
 
 from kavka.coordinator.classic import embedded
 from kavka.coordinator.kinds import codec_of
+from kavka.coordinator.share import records as share
 from kavka.coordinator.share_state import records as share_state
 from kavka.coordinator.txn.records import TransactionLogKey, TransactionLogValue
 
@@ -39,6 +40,7 @@ def test_every_record_is_as_kafka_describes_it(kind: int, descriptors: dict[str,
     [
         TransactionLogKey,
         TransactionLogValue,
+        *(cls for classes in share.RECORDS for cls in classes),
         share_state.ShareSnapshotKey,
         share_state.ShareSnapshotValue,
         share_state.ShareUpdateKey,
