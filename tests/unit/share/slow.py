@@ -63,6 +63,10 @@ class Slow:
         return self.gap is not None and self.gap[1] == self.end
 
     @property
+    def gap_start(self):
+        return -1 if self.gap is None else self.gap[0]
+
+    @property
     def batches(self):
         return sorted({record.batch for record in self.records.values()})
 
@@ -79,7 +83,7 @@ class Slow:
             return self.end
         found = [offset for offset, record in self.records.items() if record.free]
         if self.gaps:
-            found += [o for o in range(self.gap[0], max(self.records)) if o not in self.records]
+            found += [o for o in range(self.gap_start, max(self.records)) if o not in self.records]
         return min(found, default=self.end + 1)
 
     def states(self):
@@ -108,7 +112,7 @@ class Slow:
             if fetch <= offset < base and record.state == AVAILABLE:
                 self.archive(record)
         narrow_from = max(2, -(-limit // 2))
-        got = []
+        got: list[tuple[int, int, int]] = []
 
         def left():
             return most - sum(high - low + 1 for low, high, _ in got)
@@ -180,7 +184,7 @@ class Slow:
         return self.cut(got, aborted)
 
     def take(self, free, batch, member, room, limit, narrow_from):
-        taken = []
+        taken: list[int] = []
         narrowed = None
         for offset in free:
             record = self.records[offset]
@@ -215,7 +219,7 @@ class Slow:
         return kept
 
     def read_until(self, offset):
-        self.gap = (offset, self.gap[1]) if self.gaps and offset <= self.gap[1] else None
+        self.gap = (offset, self.end) if self.gaps and offset <= self.end else None
 
     def archive(self, record):
         record.state, record.member, record.deadline, record.undo = ARCHIVED, "", -1, None
@@ -313,7 +317,7 @@ class Slow:
         for offset in sorted(self.records):
             if not self.records[offset].settled:
                 break
-            if self.gaps and self.records[offset].batch[1] >= self.gap[0]:
+            if self.gaps and self.records[offset].batch[1] >= self.gap_start:
                 break
             last = offset
         if last < 0:
@@ -328,5 +332,5 @@ class Slow:
             keep = start = min(o for o in self.records if o > last)
         self.start = max(self.start, start)
         if keep == start and self.gaps:
-            self.start = min(self.start, self.gap[0])
+            self.start = min(self.start, self.gap_start)
         self.records = {o: r for o, r in self.records.items() if o >= keep}

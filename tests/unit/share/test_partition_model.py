@@ -32,7 +32,7 @@ class Either(RuleBasedStateMachine):
         self.log: list[tuple[int, int]] = []
         self.aborted: set[tuple[int, int]] = set()
         self.log_start, self.log_end = start, start
-        self.persisted = (start, {})
+        self.persisted: tuple[int, dict[int, tuple[int, int]]] = (start, {})
         self.writes = []
         self.load()
 

@@ -21,7 +21,7 @@ def fetch(sessions, epoch, named=(), forgotten=(), key=ME, acknowledges=False, c
 
 
 def test_a_session_goes_from_epoch_to_epoch():
-    sessions = ShareSessions()
+    sessions: ShareSessions[str] = ShareSessions()
     assert fetch(sessions, 0, ["a", "b"]).epoch == 1
     assert fetch(sessions, 1).epoch == 2
     assert sessions.acknowledge(ME, 2).epoch == 3
@@ -31,7 +31,7 @@ def test_a_session_goes_from_epoch_to_epoch():
 
 @pytest.mark.parametrize("epoch", [0, 2, 7, -2])
 def test_another_epoch_is_refused(epoch):
-    sessions = ShareSessions()
+    sessions: ShareSessions[str] = ShareSessions()
     fetch(sessions, 0)
     with pytest.raises(InvalidShareSessionEpoch):
         sessions.acknowledge(ME, epoch)
@@ -49,7 +49,7 @@ def test_a_session_that_is_not_there_is_not_found(epoch):
 
 
 def test_the_first_request_acknowledges_nothing():
-    sessions = ShareSessions()
+    sessions: ShareSessions[str] = ShareSessions()
     fetch(sessions, 0)
     with pytest.raises(InvalidRequest):
         fetch(sessions, 0, acknowledges=True)
@@ -57,7 +57,7 @@ def test_the_first_request_acknowledges_nothing():
 
 
 def test_the_last_request_keeps_the_session_until_it_is_removed():
-    sessions = ShareSessions()
+    sessions: ShareSessions[str] = ShareSessions()
     fetch(sessions, 0, ["a"])
     assert fetch(sessions, FINAL_EPOCH, ["b"]).epoch == 1
     assert sessions.remove(ME) == ("a",)
@@ -65,7 +65,7 @@ def test_the_last_request_keeps_the_session_until_it_is_removed():
 
 
 def test_there_are_no_more_sessions_than_may_be():
-    sessions = ShareSessions()
+    sessions: ShareSessions[str] = ShareSessions()
     fetch(sessions, 0)
     fetch(sessions, 0, key=OTHER, connection="c2")
     fetch(sessions, 0)  # instead of its old one
@@ -75,7 +75,7 @@ def test_there_are_no_more_sessions_than_may_be():
 
 
 def test_a_connection_takes_its_session_with_it_and_the_last_one_its_group():
-    sessions = ShareSessions()
+    sessions: ShareSessions[str] = ShareSessions()
     fetch(sessions, 0, ["a"])
     fetch(sessions, 0, ["b"], key=OTHER, connection="c2")
     assert sessions.disconnected("c1") == Closed(ME, ("a",), None)
@@ -84,7 +84,7 @@ def test_a_connection_takes_its_session_with_it_and_the_last_one_its_group():
 
 
 def test_a_session_that_was_opened_again_elsewhere_outlives_its_first_connection():
-    sessions = ShareSessions()
+    sessions: ShareSessions[str] = ShareSessions()
     fetch(sessions, 0)
     fetch(sessions, 0, connection="c2")
     assert sessions.disconnected("c1") == Closed(None, (), None)

@@ -177,7 +177,7 @@ def test_a_group_is_deleted_after_its_states(shard):
     assert asked[GROUP].code == 68
     shard.share(epoch=-1)
     asked = shard.take(shard.kind.delete_states([GROUP], shard.now_ms))
-    assert asked == {GROUP: DeleteStates(GROUP, {A: {0, 1}})}
+    assert asked == {GROUP: DeleteStates(GROUP, {A: frozenset({0, 1})})}
     again = shard.take(shard.kind.delete_states([GROUP], shard.now_ms))
     assert again == asked  # the first try may have failed
     (result,) = shard.take(shard.machine.delete_groups([GROUP]))

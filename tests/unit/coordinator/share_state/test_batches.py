@@ -20,7 +20,8 @@ def batch(draw):
 
 @given(st.lists(st.lists(batch(), max_size=5), max_size=6), st.lists(st.integers(-1, 30), min_size=6, max_size=6))
 def test_every_record_has_the_latest_of_its_states(writes, starts):
-    batches, slow = [], {}
+    batches: list[StateBatch] = []
+    slow: dict[int, tuple[int, int]] = {}
     for changes, start in zip(writes, starts, strict=False):
         combine(batches, changes, start)
         for each in changes:

@@ -7,6 +7,7 @@ from coordinator.shards import Topics, topic_id
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kavka.coordinator.record import Record
 from kavka.coordinator.share_state.machine import CODEC, COLD, PRUNE, Prune, ShareCoordinator, StateChange
 from kavka.coordinator.share_state.records import ShareSnapshotKey, ShareUpdateKey
 from kavka.model.errors import KafkaError
@@ -18,6 +19,12 @@ KEY = SharePartitionKey("g", topic_id("a"), 0)
 OTHER = SharePartitionKey("g", topic_id("a"), 1)
 NOWHERE = SharePartitionKey("g", topic_id("z"), 0)
 ACKED = StateBatch(0, 9, 2, 1)
+
+
+def read(written):
+    record = CODEC.decode(*written)
+    assert isinstance(record, Record)
+    return record
 
 
 class Played:
@@ -61,12 +68,12 @@ class Played:
     def loaded(self, start=0):
         machine = ShareCoordinator(self.values, self.topics.image)
         for offset, written in enumerate(self.log[start:], start):
-            machine.replay(CODEC.decode(*written), offset)
+            machine.replay(read(written), offset)
         return machine
 
     @property
     def kinds(self):
-        return [type(CODEC.decode(*written).key) for written in self.log]
+        return [type(read(written).key) for written in self.log]
 
 
 def test_a_state_is_initialized_read_written_and_deleted():
