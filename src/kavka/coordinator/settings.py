@@ -29,6 +29,8 @@ class CoordinatorSettings:
     """What the node says; read once, because the machines look often."""
 
     def __init__(self, values: Values) -> None:
+        self.values = values
+        """All of it, for kinds of groups that have settings of their own."""
         self.min_session_timeout_ms = values[keys.GROUP_MIN_SESSION_TIMEOUT_MS]
         self.max_session_timeout_ms = values[keys.GROUP_MAX_SESSION_TIMEOUT_MS]
         self.initial_rebalance_delay_ms = values[keys.GROUP_INITIAL_REBALANCE_DELAY_MS]

@@ -10,6 +10,8 @@ from jvm.descriptors import differences, kafka_form, our_form, read_descriptors
 
 from kavka.coordinator.classic import embedded
 from kavka.coordinator.kinds import codec_of
+from kavka.coordinator.share import records as share
+from kavka.coordinator.share_state import records as share_state
 from kavka.coordinator.txn.records import TransactionLogKey, TransactionLogValue
 
 RECORDS = codec_of().classes
@@ -33,8 +35,19 @@ def test_every_record_is_as_kafka_describes_it(kind: int, descriptors: dict[str,
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("cls", [TransactionLogKey, TransactionLogValue])
-def test_the_records_of_transactions_are_as_kafka_describes_them(
+@pytest.mark.parametrize(
+    "cls",
+    [
+        TransactionLogKey,
+        TransactionLogValue,
+        *(cls for classes in share.RECORDS for cls in classes),
+        share_state.ShareSnapshotKey,
+        share_state.ShareSnapshotValue,
+        share_state.ShareUpdateKey,
+        share_state.ShareUpdateValue,
+    ],
+)
+def test_the_records_of_other_coordinators_are_as_kafka_describes_them(
     cls: type, descriptors: dict[str, dict[str, Any]]
 ) -> None:
     assert differences(our_form(cls), kafka_form(descriptors[cls.__name__]), cls.__name__) == []
