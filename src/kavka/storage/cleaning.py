@@ -38,7 +38,7 @@ class Cleanable:
 
 def assess(log: Log, clean_offset: int | None, high_watermark: int, now_ms: int) -> Cleanable:
     """How dirty a log is; `clean_offset` is its entry in the cleaner-offset checkpoint."""
-    start = log.log_start_offset
+    start = log.local_log_start_offset
     if clean_offset is None or not start <= clean_offset <= log.log_end_offset:
         clean_offset = start
     active = log.segments[-1]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 _DAY_MS = 86_400_000
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
+INHERITED = -2
+"""A local limit that is the same as the one of the whole partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,8 @@ class LogConfig:
     index_size_max_bytes: int = 10 << 20
     retention_ms: int = 7 * _DAY_MS
     retention_bytes: int = -1
+    local_retention_ms: int = INHERITED
+    local_retention_bytes: int = INHERITED
     compact: bool = False
     delete: bool = True
     min_compaction_lag_ms: int = 0
@@ -40,3 +44,13 @@ class LogConfig:
         early = self.compact and self.max_compaction_lag_ms > 0
         roll_ms = min(self.max_compaction_lag_ms, self.segment_ms) if early else self.segment_ms
         object.__setattr__(self, "roll_ms", roll_ms)
+
+    @property
+    def local(self) -> LogConfig:
+        """The same, with the limits of what stays on this disk of a log that has a tier behind it."""
+        for_ms, for_bytes = self.local_retention_ms, self.local_retention_bytes
+        return replace(
+            self,
+            retention_ms=self.retention_ms if for_ms == INHERITED else for_ms,
+            retention_bytes=self.retention_bytes if for_bytes == INHERITED else for_bytes,
+        )

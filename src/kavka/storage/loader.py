@@ -42,9 +42,13 @@ def load_log(
     recovery_point: int = 0,
     log_start_offset: int = 0,
     now_ms: int = 0,
+    tiered: bool = False,
 ) -> tuple[Log, LoadReport]:
-    """Open the log in a directory. After an unclean stop everything from the recovery point on is checked."""
-    loader = _Loader(disk, path, topic_partition, config, clean, recovery_point, log_start_offset, now_ms)
+    """Open the log in a directory. After an unclean stop everything from the recovery point on is checked.
+
+    Only a tiered log may start before its first segment does.
+    """
+    loader = _Loader(disk, path, topic_partition, config, clean, recovery_point, log_start_offset, now_ms, tiered)
     try:
         return loader.load(), loader.report
     except OSError as error:
@@ -70,6 +74,7 @@ class _Loader:
         "recovery_point",
         "report",
         "segments",
+        "tiered",
         "topic_partition",
     )
 
@@ -83,6 +88,7 @@ class _Loader:
         recovery_point: int,
         log_start_offset: int,
         now_ms: int,
+        tiered: bool,
     ) -> None:
         self.disk = disk
         self.path = path
@@ -92,6 +98,7 @@ class _Loader:
         self.recovery_point = recovery_point
         self.log_start_offset = log_start_offset
         self.now_ms = now_ms
+        self.tiered = tiered
         self.report = LoadReport()
         self.names: set[str] = set()
         self.segments: list[Segment] = []
@@ -115,7 +122,8 @@ class _Loader:
         if not self.segments:
             end = self.log_start_offset
             self.segments.append(Segment.create(self.disk, self.path, end, self.config, self.now_ms))
-        log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
+        local_start = max(self.log_start_offset, self.segments[0].base_offset)
+        log_start_offset = self.log_start_offset if self.tiered else local_start
         self.epochs.truncate_from_end(end)
         self.epochs.truncate_from_start(log_start_offset)
         self.load_producers(log_start_offset, end)
@@ -130,8 +138,8 @@ class _Loader:
             self.epochs,
             self.producers,
         )
-        log.log_start_offset = log_start_offset
-        log.recovery_point = end if self.clean else max(min(self.recovery_point, end), log_start_offset)
+        log.log_start_offset, log.local_log_start_offset = log_start_offset, local_start
+        log.recovery_point = end if self.clean else max(min(self.recovery_point, end), local_start)
         log.doom(self.doomed, self.now_ms)
         return log
 

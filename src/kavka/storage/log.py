@@ -22,7 +22,7 @@ from kavka.storage import files, retention
 from kavka.storage.checkpoint import encode_epochs
 from kavka.storage.config import LogConfig
 from kavka.storage.dirs import encode_partition_metadata
-from kavka.storage.disk import Buffer, Disk, DiskFile
+from kavka.storage.disk import Buffer, Disk
 from kavka.storage.epochs import LeaderEpochs
 from kavka.storage.producer_state import KIND_BITS, AppendOrigin, BatchMeta, Prepared, ProducerStates
 from kavka.storage.replay import drop_snapshots, load_snapshot, replay_segments, snapshot_path, write_snapshot
@@ -30,7 +30,6 @@ from kavka.storage.retention import Expired, RetentionView
 from kavka.storage.scan import read_marker
 from kavka.storage.segment import MAX_RELATIVE_OFFSET, Mark, Search, Segment, marks_of
 from kavka.storage.segments import LogFiles
-from kavka.storage.sync import SyncJob
 from kavka.storage.txn_index import AbortedTransaction
 
 __all__ = ["AppendInfo", "AppendOrigin", "Log", "LogConfig", "UnexpectedOffset"]
@@ -59,9 +58,13 @@ class AppendInfo(NamedTuple):
 
 
 class Log(LogFiles):
-    """The batches of one partition, from its log start offset to its log end offset."""
+    """The batches of one partition that are on this disk, from its local log start offset to its log end offset.
 
-    __slots__ = ("epochs", "log_start_offset", "producers", "topic_id")
+    The log start offset is where the partition begins for its clients: before the local one if what lies between is
+    kept elsewhere, else the same.
+    """
+
+    __slots__ = ("local_log_start_offset", "log_start_offset", "producers", "topic_id")
 
     def __init__(
         self,
@@ -75,10 +78,9 @@ class Log(LogFiles):
         epochs: LeaderEpochs,
         producers: ProducerStates,
     ) -> None:
-        super().__init__(disk, path, topic_partition, config, segments, log_end_offset)
+        super().__init__(disk, path, topic_partition, config, segments, log_end_offset, epochs)
         self.topic_id = topic_id
-        self.log_start_offset = segments[0].base_offset
-        self.epochs = epochs
+        self.log_start_offset = self.local_log_start_offset = segments[0].base_offset
         self.producers = producers
 
     @classmethod
@@ -379,10 +381,9 @@ class Log(LogFiles):
         At most `max_bytes`, cut anywhere but in the first batch: if that is larger, it is all there is with
         `min_one`, and nothing without.
         """
-        if not self.log_start_offset <= offset <= self.log_end_offset:
-            raise OffsetOutOfRange(
-                f"offset {offset} of {self.topic_partition} is not in {self.log_start_offset}-{self.log_end_offset}"
-            )
+        start, end = self.local_log_start_offset, self.log_end_offset
+        if not start <= offset <= end:
+            raise OffsetOutOfRange(f"offset {offset} of {self.topic_partition} is not in {start}-{end}")
         if offset >= up_to_offset:
             return None
         if self.failed is not None:
@@ -406,7 +407,7 @@ class Log(LogFiles):
         with self._reading():
             for segment in list(self._segments):
                 if segment.largest_timestamp_ms >= timestamp:
-                    found = yield from segment.search_timestamp(timestamp, self.log_start_offset)
+                    found = yield from segment.search_timestamp(timestamp, self.local_log_start_offset)
                     if found is not None:
                         return found
         return None
@@ -415,55 +416,6 @@ class Log(LogFiles):
         """The first record that has the largest timestamp."""
         with self._reading():
             return (yield from max(self._segments, key=attrgetter("max_timestamp")).search_max_timestamp())
-
-    # -- forcing to the device
-
-    def pending_sync(self) -> SyncJob | None:
-        """What to force so that all written so far is durable; None if it is, or while a job is under way.
-
-        Run the job, on any thread, and then give it to `synced`, before the log is closed or deleted.
-        """
-        if self._sync is not None or self.failed is not None:
-            return None
-        end = self.log_end_offset
-        clean = end <= self.recovery_point and not self.epochs.dirty
-        if clean and not self._unsynced and not self._new_names and not self._sealed:
-            return None
-        # A snapshot may have been written and dropped again since the last time.
-        to_sync: list[DiskFile] = [self.disk.file(path) for path in self._unsynced if self.disk.exists(path)]
-        for segment, following in zip(self._segments, [*self._segments[1:], None], strict=True):
-            if segment in self._sealed or (following is not None and following.base_offset > self.recovery_point):
-                to_sync.extend(segment.open_files())
-            elif following is None:
-                # Recovery rebuilds the indexes of the segment that has the recovery point: the log is enough.
-                to_sync.append(segment.file)
-        texts = []
-        if self.epochs.dirty:
-            texts.append((f"{self.path}/{files.LEADER_EPOCHS}", encode_epochs(self.epochs.entries)))
-            self.epochs.dirty = False
-        dirs = [self.path, self.path.rpartition("/")[0]] if self._new_names else []
-        self._new_names = False
-        self._unsynced = []
-        self._sealed = []
-        with self._guard("open what is to be forced to the device"):
-            self._sync = SyncJob(self.disk, end, to_sync, texts, dirs)
-        return self._sync
-
-    def synced(self, job: SyncJob) -> None:
-        """Take note that a job has run: the recovery point moves to where it began."""
-        self._sync = None
-        job.release()
-        if job.error is not None:
-            # What the device did not take may be gone from memory too: trying again would only look like success.
-            self._fail("force the log to the device", job.error)
-        self.recovery_point = max(self.recovery_point, min(job.offset, self.log_end_offset))
-
-    def sync(self) -> None:
-        """Force everything to the device now."""
-        job = self.pending_sync()
-        if job is not None:
-            job.run()
-            self.synced(job)
 
     # -- cutting
 
@@ -489,6 +441,7 @@ class Log(LogFiles):
             offset = min(offset, self._active.truncate_to(offset, now_ms, self.config))
             self._set_end(offset)
             self.log_start_offset = min(self.log_start_offset, offset)
+            self.local_log_start_offset = min(self.local_log_start_offset, offset)
             self._reload_producers(offset, now_ms)
         return True
 
@@ -502,6 +455,7 @@ class Log(LogFiles):
             self.producers.clear()
             drop_snapshots(self.disk, self.path, self.producers, -1, -1)
         self.log_start_offset = offset if log_start_offset is None else log_start_offset
+        self.local_log_start_offset = max(offset, self.log_start_offset)
         self._set_end(offset)
 
     def _reload_producers(self, end_offset: int, now_ms: int) -> None:
@@ -513,7 +467,7 @@ class Log(LogFiles):
         start = load_snapshot(
             self.disk, self.path, producers, now_ms, self.config.producer_id_expiration_ms, damaged=[]
         )
-        start = self.log_start_offset if start is None else start
+        start = self.local_log_start_offset if start is None else start
         replay_segments(self.disk, self.path, producers, self._segments, start, end_offset)
 
     def advance_log_start_offset(self, offset: int, high_watermark: int) -> bool:
@@ -525,34 +479,48 @@ class Log(LogFiles):
         if offset <= self.log_start_offset:
             return False
         self.log_start_offset = offset
-        self.recovery_point = max(self.recovery_point, offset)
+        self._advance_local_start(offset)
         self.epochs.truncate_from_start(offset)
         self.producers.replicated(offset)
         return True
 
+    def _advance_local_start(self, offset: int) -> None:
+        self.local_log_start_offset = max(self.local_log_start_offset, offset)
+        self.recovery_point = max(self.recovery_point, offset)
+
     # -- retention
 
-    def delete_old_segments(self, now_ms: int, high_watermark: int) -> list[Expired]:
-        """Drop what the log start, retention.bytes and retention.ms let go; the files go after the delete delay."""
+    def delete_old_segments(
+        self, now_ms: int, high_watermark: int, tiered_end_offset: int | None = None
+    ) -> list[Expired]:
+        """Drop what the log start, retention.bytes and retention.ms let go; the files go after the delete delay.
+
+        Of a log with a tier behind it, only what the tier has (all before `tiered_end_offset`) goes by size and age,
+        and by the local limits; clients can read on from where they could.
+        """
+        tiered = tiered_end_offset is not None
+        bound = high_watermark if tiered_end_offset is None else min(high_watermark, tiered_end_offset)
+        limits = self.config.local if tiered else self.config
         dropped: list[Expired] = []
-        rules = [retention.before_log_start]
+        rules = [(retention.before_log_start, high_watermark)]
         if self.config.delete:
-            rules.append(lambda view: retention.over_size(view, self.config))
-            rules.append(lambda view: retention.over_age(view, self.config, now_ms))
+            rules.append((lambda view: retention.over_size(view, limits), bound))
+            rules.append((lambda view: retention.over_age(view, limits, now_ms), bound))
         with self._guard("delete old segments"):
-            for rule in rules:
-                view = RetentionView(self._segments, self.log_start_offset, self.log_end_offset, high_watermark)
-                expired = rule(view)
+            for rule, below in rules:
+                expired = rule(RetentionView(self._segments, self.log_start_offset, self.log_end_offset, below))
                 if expired:
-                    self._drop([item.segment for item in expired], now_ms, high_watermark)
+                    self._drop([item.segment for item in expired], now_ms)
                     dropped += expired
+                    if not tiered:
+                        self.advance_log_start_offset(self.local_log_start_offset, high_watermark)
         return dropped
 
-    def _drop(self, gone: list[Segment], now_ms: int, high_watermark: int) -> None:
+    def _drop(self, gone: list[Segment], now_ms: int) -> None:
         if len(gone) == len(self._segments):
             self.roll(now_ms)
         del self._segments[: len(gone)]
-        self.advance_log_start_offset(self._segments[0].base_offset, high_watermark)
+        self._advance_local_start(self._segments[0].base_offset)
         self.doom(gone, now_ms)
         self._drop_snapshots_of(gone)
 

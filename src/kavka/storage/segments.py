@@ -15,8 +15,10 @@ from typing import NamedTuple, NoReturn
 from kavka.model.errors import KafkaStorageError
 from kavka.model.types import FileSlice, TopicPartition
 from kavka.storage import files
+from kavka.storage.checkpoint import encode_epochs
 from kavka.storage.config import LogConfig
-from kavka.storage.disk import Buffer, Disk
+from kavka.storage.disk import Buffer, Disk, DiskFile
+from kavka.storage.epochs import LeaderEpochs
 from kavka.storage.segment import Mark, Segment
 from kavka.storage.swap import complete_swap, decide_swap
 from kavka.storage.sync import SyncJob
@@ -48,6 +50,7 @@ class LogFiles:
         "_unsynced",
         "config",
         "disk",
+        "epochs",
         "failed",
         "generation",
         "log_end_offset",
@@ -64,12 +67,14 @@ class LogFiles:
         config: LogConfig,
         segments: list[Segment],
         log_end_offset: int,
+        epochs: LeaderEpochs,
     ) -> None:
         self.disk = disk
         self.path = path
         self.topic_partition = topic_partition
         self.config = config
         self.log_end_offset = log_end_offset
+        self.epochs = epochs
         self.recovery_point = segments[0].base_offset
         self.failed: str | None = None
         self.generation = 0  # goes up whenever the log is cut at its end
@@ -195,6 +200,55 @@ class LogFiles:
                     if aborted.last_stable_offset >= to_offset:
                         return found
         return found
+
+    # -- forcing to the device
+
+    def pending_sync(self) -> SyncJob | None:
+        """What to force so that all written so far is durable; None if it is, or while a job is under way.
+
+        Run the job, on any thread, and then give it to `synced`, before the log is closed or deleted.
+        """
+        if self._sync is not None or self.failed is not None:
+            return None
+        end = self.log_end_offset
+        clean = end <= self.recovery_point and not self.epochs.dirty
+        if clean and not self._unsynced and not self._new_names and not self._sealed:
+            return None
+        # A snapshot may have been written and dropped again since the last time.
+        to_sync: list[DiskFile] = [self.disk.file(path) for path in self._unsynced if self.disk.exists(path)]
+        for segment, following in zip(self._segments, [*self._segments[1:], None], strict=True):
+            if segment in self._sealed or (following is not None and following.base_offset > self.recovery_point):
+                to_sync.extend(segment.open_files())
+            elif following is None:
+                # Recovery rebuilds the indexes of the segment that has the recovery point: the log is enough.
+                to_sync.append(segment.file)
+        texts = []
+        if self.epochs.dirty:
+            texts.append((f"{self.path}/{files.LEADER_EPOCHS}", encode_epochs(self.epochs.entries)))
+            self.epochs.dirty = False
+        dirs = [self.path, self.path.rpartition("/")[0]] if self._new_names else []
+        self._new_names = False
+        self._unsynced = []
+        self._sealed = []
+        with self._guard("open what is to be forced to the device"):
+            self._sync = SyncJob(self.disk, end, to_sync, texts, dirs)
+        return self._sync
+
+    def synced(self, job: SyncJob) -> None:
+        """Take note that a job has run: the recovery point moves to where it began."""
+        self._sync = None
+        job.release()
+        if job.error is not None:
+            # What the device did not take may be gone from memory too: trying again would only look like success.
+            self._fail("force the log to the device", job.error)
+        self.recovery_point = max(self.recovery_point, min(job.offset, self.log_end_offset))
+
+    def sync(self) -> None:
+        """Force everything to the device now."""
+        job = self.pending_sync()
+        if job is not None:
+            job.run()
+            self.synced(job)
 
     # -- removing
 
