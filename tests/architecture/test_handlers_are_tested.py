@@ -18,13 +18,14 @@ _ACLS = "unit/broker/handlers/test_describe_acls.py"
 _SCRAM = "unit/broker/handlers/test_alter_user_scram_credentials.py"
 _GROUPS = "component/test_client_groups.py"
 _QUORUM = "component/test_quorum.py"
+_STRANGERS = "component/test_quorum_strangers.py"
 
 TESTED_IN = {
     "add_offsets_to_txn": f"{_TRANSACTIONS}::test_a_groups_offsets_become_part_of_a_transaction",
     "add_partitions_to_txn": f"{_TRANSACTIONS}::test_partitions_become_part_of_a_transaction",
     "add_raft_voter": f"{_QUORUM}::test_voters_are_added_and_removed_one_by_one",
     "allocate_producer_ids": f"{_REGISTRATION}::test_a_broker_gets_blocks_of_producer_ids",
-    "begin_quorum_epoch": f"{_QUORUM}::test_a_stranger_who_talks_nonsense_changes_nothing",
+    "begin_quorum_epoch": f"{_STRANGERS}::test_a_stranger_who_talks_nonsense_changes_nothing",
     "broker_heartbeat": f"{_REGISTRATION}::test_a_broker_registers_and_comes_into_service",
     "consumer_group_describe": f"{_GROUPS}::test_groups_are_listed_described_reset_and_deleted",
     "consumer_group_heartbeat": f"{_GROUPS}::test_partitions_move_to_a_second_member_and_back",
@@ -35,11 +36,11 @@ TESTED_IN = {
     "describe_groups": "cluster/test_views.py::test_the_coordinator_of_a_group_is_the_same_wherever_one_asks",
     "describe_transactions": f"{_TRANSACTIONS}::test_a_transaction_is_shown_with_its_partitions",
     "describe_user_scram_credentials": f"{_SCRAM}::test_credentials_are_set_shown_and_removed",
-    "end_quorum_epoch": f"{_QUORUM}::test_a_stranger_who_talks_nonsense_changes_nothing",
+    "end_quorum_epoch": f"{_STRANGERS}::test_a_stranger_who_talks_nonsense_changes_nothing",
     "end_txn": f"{_TRANSACTIONS}::test_what_end_txn_refuses",
     "envelope": "unit/broker/test_forwarding.py::test_a_bad_envelope_is_refused_with_kafkas_codes",
     "fetch": "component/test_fetch_sessions.py::test_a_session_is_told_of_everything_once_and_then_of_news_only",
-    "fetch_snapshot": f"{_QUORUM}::test_a_snapshot_is_given_in_windows",
+    "fetch_snapshot": f"{_STRANGERS}::test_a_snapshot_is_given_in_windows",
     "heartbeat": f"{_GROUPS}::test_partitions_move_to_a_second_member_and_back",
     "join_group": f"{_GROUPS}::test_partitions_move_to_a_second_member_and_back",
     "leave_group": f"{_GROUPS}::test_partitions_move_to_a_second_member_and_back",
@@ -51,7 +52,7 @@ TESTED_IN = {
     "offset_commit": f"{_GROUPS}::test_without_auto_commit_only_the_user_commits",
     "offset_delete": f"{_GROUPS}::test_groups_are_listed_described_reset_and_deleted",
     "offset_fetch": f"{_GROUPS}::test_a_lone_member_reads_everything_and_the_next_goes_on_behind_it",
-    "raft_fetch": f"{_QUORUM}::test_a_node_of_another_cluster_is_refused_everywhere",
+    "raft_fetch": f"{_STRANGERS}::test_a_node_of_another_cluster_is_refused_everywhere",
     "remove_raft_voter": f"{_QUORUM}::test_voters_are_added_and_removed_one_by_one",
     "sync_group": f"{_GROUPS}::test_partitions_move_to_a_second_member_and_back",
     "txn_offset_commit": f"{_TRANSACTIONS}::test_offsets_are_verified_and_committed_for_their_producer",

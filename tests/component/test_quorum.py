@@ -1,204 +1,40 @@
-"""Quorums of several nodes in one process, on loopback and real directories."""
+"""Quorums of several nodes: who leads, what is committed, who votes."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import random
 import shutil
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import replace
+from contextlib import AsyncExitStack, suppress
 
 import pytest
 
-from kavka.broker.context import CONTROLLER
-from kavka.broker.dispatch import Dispatcher
-from kavka.broker.gate import Gate
-from kavka.broker.handlers import HANDLERS
-from kavka.client.connector import Connector
-from kavka.controller.machine import Controller
-from kavka.metadata.live import LiveSettings
 from kavka.metadata.records.settings import ConfigRecord
-from kavka.model.clock import SystemClock
 from kavka.model.errors import (
     DuplicateVoter,
-    InconsistentClusterId,
     InvalidVoterKey,
     NotController,
-    NotLeaderOrFollower,
-    PositionOutOfRange,
-    SnapshotNotFound,
     VoterNotFound,
 )
-from kavka.model.settings import broker_values
 from kavka.model.transition import Transition
-from kavka.model.types import Endpoint
-from kavka.net.limits import ConnectionLimits
-from kavka.net.server import Server, SocketOptions, bind
-from kavka.protocol.registry import API
-from kavka.protocol.schema import declared
-from kavka.protocol.schemas import add_raft_voter, remove_raft_voter
-from kavka.protocol.schemas import describe_quorum as described
-from kavka.quorum.controller_loop import ControllerLoop
-from kavka.quorum.driver import RaftDriver
-from kavka.quorum.format import format_dirs, random_id, read_bootstrap
+from kavka.quorum.format import random_id
 from kavka.quorum.sending import Sender
-from kavka.quorum.settings import Member, QuorumSettings, SnapshotRules
-from kavka.quorum.snapshots import SnapshotId
-from kavka.quorum.voters import ReplicaKey, Voter
-from kavka.raft.core import Peer, RaftConfig
-from kavka.raft.messages import BeginEpoch, EndEpoch, Fetch, Vote
-from kavka.raft.voters import VoterSet
-from kavka.storage.disk import RealDisk
-from kavka.testing.local import free_ports
-
-CLUSTER = "XtzFyRoARCCFvqzNMVkX_Q"
-TIMES = RaftConfig(election_timeout_ms=400, fetch_timeout_ms=1600, request_timeout_ms=800, fetch_max_wait_ms=200)
-PATIENCE = 30.0
-LIMITS = ConnectionLimits(total=100, per_host=100, per_host_overrides={}, max_frame_bytes=100 << 20, idle_ms=-1)
-
-
-class Node:
-    """One node's directory and port; each `start` is a new life of it."""
-
-    def __init__(self, root, id_, *, controller=True, auto_join=False):
-        self.id = id_
-        self.controller, self.auto_join = controller, auto_join
-        self.static = ()
-        self.root = str(root / f"node{id_}")
-        self.disk = RealDisk()
-        self.directory_id = random_id()
-        (self.port,) = free_ports(1)
-        self.loop = self._life = None
-
-    @property
-    def endpoint(self):
-        return Endpoint("CONTROLLER", "127.0.0.1", self.port, "")
-
-    @property
-    def voter(self):
-        return Voter(ReplicaKey(self.id, self.directory_id), (self.endpoint,))
-
-    @property
-    def log_dir(self):
-        return f"{self.root}/__cluster_metadata-0"
-
-    def format(self, initial=(), **more):
-        how = {"cluster_id": CLUSTER, "node_id": self.id, "now_ms": 0, "controller": None, **more}
-        new_id = lambda: self.directory_id  # noqa: E731  (shorter)
-        format_dirs(self.disk, [self.root], self.root, initial_controllers=initial, new_id=new_id, **how)
-
-    async def start(self, peers, *, cluster_id=CLUSTER, rules=None, clean=False):
-        clock = SystemClock()
-        endpoints = (self.endpoint,) if self.controller else ()
-        member = Member(self.id, self.directory_id, cluster_id, endpoints, self.controller)
-        bootstrap = tuple(Peer(-2 - number, (peer.endpoint,)) for number, peer in enumerate(peers))
-        static = VoterSet(Voter(ReplicaKey(node.id), (node.endpoint,)) for node in self.static)
-        settings = QuorumSettings(voters=static, bootstrap=bootstrap, raft=TIMES._replace(auto_join=self.auto_join))
-        quorum = RaftDriver(self.disk, self.root, member, settings, clock, Connector())
-        machine = None
-        if self.controller:
-            machine = Controller(self.id, cluster_id, broker_values({}), draw=random.randint, new_id=random_id)
-        bootstrap_records = read_bootstrap(self.disk, self.root)
-        rules = rules or SnapshotRules()
-        self.loop = ControllerLoop(quorum, machine, clock, bootstrap=bootstrap_records, snapshots=rules)
-        self.report = self.loop.start(clean=clean)
-        self._life = asyncio.create_task(self._live(clock))
-
-    async def _live(self, clock):
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.loop.run())
-            if self.controller:
-                listener = bind("CONTROLLER", "127.0.0.1", self.port, SocketOptions(-1, -1, 50))
-                services = [self.loop, LiveSettings(self.id, broker_values({})), Gate(None)]
-                dispatcher = Dispatcher(HANDLERS, services, {}, tasks, clock, kind=CONTROLLER)
-                tasks.create_task(Server([listener], dispatcher, LIMITS, SocketOptions(-1, -1, 50), clock).run())
-
-    async def kill(self):
-        """End at once, as if the process were killed."""
-        if self._life is not None:
-            self._life.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._life
-            self._life = None
-
-    async def stop(self):
-        """End in order."""
-        await self.loop.leave()
-        await self.kill()
-        self.loop.close()
-
-    async def ask(self, request, version=None):
-        """What the node answers to a request of anybody."""
-        connection = await Connector().connect("127.0.0.1", self.port)
-        try:
-            response = API[declared(type(request)).key].response()
-            return await connection.request(request, response, version=version)
-        finally:
-            connection.close()
-
-    def topics(self):
-        return set(self.loop.image.topics.by_name)
-
-
-@asynccontextmanager
-async def quorum(root, count=3, *, initial=None, rules=None, **more):
-    """Nodes of one cluster, all started; the first `initial` of them vote."""
-    nodes = [Node(root, number, **more) for number in range(1, count + 1)]
-    voters = nodes[: count if initial is None else initial]
-    for node in nodes:
-        node.format(tuple(voter.voter for voter in voters) if node in voters else ())
-    async with AsyncExitStack() as ends:
-        for node in nodes:
-            ends.push_async_callback(node.kill)
-            await node.start(nodes, rules=rules)
-        yield nodes
-
-
-async def until(condition, what="it"):
-    """Wait for something that the nodes do by themselves."""
-    deadline = asyncio.get_running_loop().time() + PATIENCE
-    while not condition():
-        if asyncio.get_running_loop().time() > deadline:
-            raise AssertionError(f"{what} did not happen")
-        await asyncio.sleep(0.01)
-
-
-async def leader_of(nodes):
-    """The node that is active, once one is."""
-    alive = [node for node in nodes if node._life is not None]
-    await until(lambda: any(node.loop.is_active for node in alive), "an election")
-    return max((node for node in alive if node.loop.is_active), key=lambda node: node.loop.leader_epoch)
-
-
-async def write(nodes, name, value="v"):
-    """Have the active controller commit a record, whoever that is."""
-    record = ConfigRecord(resource_type=4, resource_name="1", name=name, value=value)
-    deadline = asyncio.get_running_loop().time() + PATIENCE
-    while True:
-        leader = await leader_of(nodes)
-        try:
-            async with asyncio.timeout(2):
-                return await leader.loop.submit(lambda machine, now_ms: Transition(name, (record,)))
-        except (NotController, TimeoutError):
-            if asyncio.get_running_loop().time() > deadline:
-                raise
-            await asyncio.sleep(0.02)
-
-
-def written(node):
-    resources = node.loop.image.configs.resources
-    return {key for one, values in resources.items() if one.name == "1" for key in values}
-
-
-async def same_everywhere(nodes):
-    """All nodes replay to the same image, that of the log's end, which an election moves."""
-    ends = lambda: [(node.loop.leader_epoch, node.loop.quorum.log.end_offset) for node in nodes if node.loop.is_active]  # noqa: E731
-    offset = lambda: max(ends(), default=(0, -1))[1] - 1  # noqa: E731
-    await until(lambda: all(node.loop.image.offset == offset() for node in nodes), "catching up")
-    images = [replace(node.loop.image, epoch=0) for node in nodes]
-    assert all(image == images[0] for image in images)
+from kavka.quorum.settings import SnapshotRules
+from kavka.raft.messages import Vote
+from quorums import (
+    CLUSTER,
+    PATIENCE,
+    TIMES,
+    Node,
+    adding,
+    leader_of,
+    quorum,
+    removing,
+    same_everywhere,
+    until,
+    write,
+    written,
+)
 
 
 def test_three_nodes_elect_one_and_all_replay_the_same(tmp_path):
@@ -389,25 +225,6 @@ def test_a_new_observer_catches_up_by_a_snapshot(tmp_path):
 # -- changing the voters ----------------------------------------------------------------------------------------------
 
 
-def adding(node, **more):
-    return add_raft_voter.AddRaftVoterRequest(
-        **{
-            "cluster_id": CLUSTER,
-            "timeout_ms": 1000,
-            "voter_id": node.id,
-            "voter_directory_id": node.directory_id,
-            "listeners": [add_raft_voter.Listener(name="CONTROLLER", host="127.0.0.1", port=node.port)],
-            **more,
-        }
-    )
-
-
-def removing(node, **more):
-    return remove_raft_voter.RemoveRaftVoterRequest(
-        **{"cluster_id": CLUSTER, "voter_id": node.id, "voter_directory_id": node.directory_id, **more}
-    )
-
-
 def voters_of(node):
     return {voter.key for voter in node.loop.quorum.raft.voters}
 
@@ -528,173 +345,5 @@ def test_static_voters_make_a_quorum_without_dynamic_changes(tmp_path):
             assert (await leader.ask(adding(Node(tmp_path, 4)))).error_code == 35
             await leader.kill()
             await write([node for node in nodes if node is not leader], "b")
-
-    asyncio.run(scenario())
-
-
-# -- strangers and mistakes -------------------------------------------------------------------------------------------
-
-
-def test_a_node_of_another_cluster_is_refused_everywhere(tmp_path, caplog):
-    async def scenario():
-        async with quorum(tmp_path, 1) as nodes:
-            node = nodes[0]
-            await node.loop.ready()
-            sender = Sender("AAAAAAAAAAAAAAAAAAAAAQ", "CONTROLLER", 1 << 20, 1000)
-            me = ReplicaKey(7, random_id())
-            messages = [Vote(5, me, 1, 3), Fetch(1, me, 0, 0)]
-            requests = [sender.write(1, message)[0] for message in messages]
-            requests.append(sender.fetch_snapshot(me, 1, SnapshotId(5, 1), 0, 100))
-            requests.append(adding(node, cluster_id="AAAAAAAAAAAAAAAAAAAAAQ"))
-            requests.append(removing(node, cluster_id="AAAAAAAAAAAAAAAAAAAAAQ"))
-            for request in requests:
-                assert (await node.ask(request)).error_code == InconsistentClusterId.code
-            assert node.loop.leader_epoch == 1
-            stranger = Node(tmp_path, 8, controller=False)
-            stranger.format(cluster_id="AAAAAAAAAAAAAAAAAAAAAQ")
-            await stranger.start(nodes, cluster_id="AAAAAAAAAAAAAAAAAAAAAQ")
-            await asyncio.sleep(0.3)
-            await stranger.kill()
-            assert stranger.loop.image.offset == -1
-            assert node.loop.status().observers == ()
-            said = [one.levelname for one in caplog.records if "INCONSISTENT_CLUSTER_ID" in one.getMessage()]
-            assert sorted(said) == ["ERROR", "WARNING"]  # who is refused, and who refuses
-
-    asyncio.run(scenario())
-
-
-def test_a_second_node_with_the_leaders_id_gets_nothing(tmp_path):
-    async def scenario():
-        async with quorum(tmp_path, 1) as nodes:
-            await nodes[0].loop.ready()
-            end = nodes[0].loop.quorum.log.end_offset
-            twin = Node(tmp_path / "twin", 1, controller=False)
-            twin.format()
-            await twin.start(nodes)
-            await asyncio.sleep(0.3)
-            await twin.kill()
-            assert twin.loop.image.offset == -1
-            assert nodes[0].loop.is_active
-            assert nodes[0].loop.quorum.log.end_offset == end
-
-    asyncio.run(scenario())
-
-
-def test_only_the_leader_describes_the_quorum_and_gives_snapshots(tmp_path):
-    async def scenario():
-        async with quorum(tmp_path) as nodes:
-            leader = await leader_of(nodes)
-            await write(nodes, "a")
-            follower = next(node for node in nodes if node is not leader)
-            await until(lambda: all(one.last_caught_up_ms > 0 for one in leader.loop.status().voters), "following")
-            about = [
-                described.RequestTopicData(
-                    topic_name="__cluster_metadata", partitions=[described.RequestPartitionData(partition_index=0)]
-                )
-            ]
-            request = described.DescribeQuorumRequest(topics=about)
-            told = (await leader.ask(request)).topics[0].partitions[0]
-            assert (told.error_code, told.leader_id) == (0, leader.id)
-            assert {one.replica_id for one in told.current_voters} == {1, 2, 3}
-            assert all(one.last_caught_up_timestamp > 0 for one in told.current_voters)
-            refused = (await follower.ask(request)).topics[0].partitions[0]
-            assert refused.error_code == NotLeaderOrFollower.code
-            sender = Sender(CLUSTER, "CONTROLLER", 1 << 20, 1000)
-            epoch = leader.loop.leader_epoch
-            for node, code in ((leader, SnapshotNotFound.code), (follower, NotLeaderOrFollower.code)):
-                request = sender.fetch_snapshot(follower.voter.key, epoch, SnapshotId(0, 0), 0, 100)
-                assert (await node.ask(request)).topics[0].partitions[0].error_code == code
-
-    asyncio.run(scenario())
-
-
-def test_a_snapshot_is_given_in_windows(tmp_path):
-    async def scenario():
-        async with quorum(tmp_path, 1, rules=SnapshotRules(small_bytes=1, max_bytes=2_000)) as nodes:
-            (node,) = nodes
-            for number in range(50):
-                await write(nodes, f"k{number}")
-            await until(lambda: node.loop.quorum.log.latest_snapshot is not None, "a snapshot")
-            id_ = node.loop.quorum.log.snapshots[0]
-            sender = Sender(CLUSTER, "CONTROLLER", 1 << 20, 1000)
-            me = ReplicaKey(5, random_id())
-            parts, position = [], 0
-            while True:
-                answer = await node.ask(sender.fetch_snapshot(me, 1, id_, position, 300))
-                _, window = sender.read_snapshot(answer)
-                assert (window.error_code, window.position) == (0, position)
-                parts.append(bytes(window.unaligned_records))
-                position += len(parts[-1])
-                if position == window.size:
-                    break
-            assert len(parts) > 3
-            assert b"".join(parts) == node.disk.read_file(f"{node.log_dir}/{id_.file_name}")
-            beyond = await node.ask(sender.fetch_snapshot(me, 1, id_, position, 300))
-            assert beyond.topics[0].partitions[0].error_code == PositionOutOfRange.code
-
-    asyncio.run(scenario())
-
-
-@pytest.mark.parametrize("damage", ["changed", "cut short"])
-def test_a_damaged_snapshot_is_not_installed(tmp_path, caplog, damage):
-    async def scenario():
-        async with quorum(tmp_path, 1) as nodes:
-            (node,) = nodes
-            for number in range(100):
-                await write(nodes, f"k{number}")
-            with ThreadPoolExecutor(1) as threads:
-                id_ = await node.loop.snapshot(threads)
-            path = node.loop.quorum.log.path_of(id_)
-            data = bytearray(node.disk.read_file(path))
-            if damage == "changed":
-                data[len(data) // 2] ^= 0xFF
-            else:
-                del data[-100:]
-            node.disk.write_file(path, bytes(data))
-            broker = Node(tmp_path, 9, controller=False)
-            broker.format()
-            await broker.start(nodes)
-            try:
-                await until(lambda: "could not be fetched" in caplog.text, "refusing")
-                assert broker.loop.image.offset == -1
-                assert not [name for name in os.listdir(broker.log_dir) if name.endswith(".checkpoint")]
-                for number in range(100):
-                    await write(nodes, f"more{number}")
-                with ThreadPoolExecutor(1) as threads:
-                    assert await node.loop.snapshot(threads) != id_
-                await until(lambda: len(written(broker)) == 200, "catching up with a sound one")
-            finally:
-                await broker.kill()
-
-    asyncio.run(scenario())
-
-
-def test_a_stranger_who_talks_nonsense_changes_nothing(tmp_path):
-    async def scenario():
-        async with quorum(tmp_path) as nodes:
-            leader = await leader_of(nodes)
-            await write(nodes, "a")
-            epoch = leader.loop.leader_epoch
-            sender = Sender(CLUSTER, "CONTROLLER", 1 << 20, 1000)
-            stranger = ReplicaKey(77, random_id())
-            for message in (
-                Vote(epoch, stranger, epoch - 1, 1 << 40, False, leader.voter.key),
-                Vote(epoch, stranger, epoch, 1 << 40, True, leader.voter.key),
-                Vote(epoch - 1, stranger, 0, 1 << 40, False, leader.voter.key),
-                Vote(epoch + 1, ReplicaKey(-1), 0, -5, False, leader.voter.key),
-                BeginEpoch(epoch, 77, (), leader.voter.key),
-                EndEpoch(epoch, 77),
-                Fetch(epoch, stranger, 1 << 40, epoch),
-                Fetch(epoch, stranger, -1, epoch),
-                Fetch(epoch + 5, stranger, 0, 0),
-            ):
-                request, _ = sender.write(leader.id, message)
-                response = await leader.ask(request)
-                reply = sender.read(response, 18)
-                assert not getattr(reply, "granted", False)
-            assert leader.loop.is_active
-            assert leader.loop.leader_epoch == epoch
-            await write(nodes, "b")
-            await same_everywhere(nodes)
 
     asyncio.run(scenario())

@@ -24,15 +24,16 @@ from kavka.model.errors import (
     PositionOutOfRange,
     SnapshotNotFound,
 )
-from kavka.model.types import Endpoint, FileSlice
+from kavka.model.types import FileSlice
 from kavka.protocol.schemas.control_records import LeaderChangeMessage, LeaderChangeVoter
 from kavka.quorum.metadata_log import MetadataLog
 from kavka.quorum.settings import Member, QuorumSettings
-from kavka.quorum.snapshots import BOOTSTRAP_ID, SnapshotId
+from kavka.quorum.snapshot_fetch import SnapshotFetch
+from kavka.quorum.snapshots import BOOTSTRAP_ID, Snapshot, SnapshotId
 from kavka.quorum.state import QuorumState, read_quorum_state, write_quorum_state
-from kavka.quorum.status import QuorumStatus, ReplicaStatus
-from kavka.quorum.voters import ControlState, kraft_version_record, voters_record
-from kavka.raft.core import Raft, RaftError, ReplicaProgress
+from kavka.quorum.view import QuorumView
+from kavka.quorum.voters import kraft_version_record, voters_record
+from kavka.raft.core import Raft, RaftError
 from kavka.raft.effects import (
     Append,
     BecomeLeader,
@@ -57,6 +58,7 @@ from kavka.raft.messages import (
     EndEpochReply,
     Fetch,
     FetchReply,
+    OffsetAndEpoch,
     RemoveVoter,
     ReplyMessage,
     Request,
@@ -114,7 +116,7 @@ class _Asked:
         self.answer = answer
 
 
-class RaftDriver:
+class RaftDriver(QuorumView):
     """One replica of the metadata log."""
 
     def __init__(
@@ -128,88 +130,23 @@ class RaftDriver:
         *,
         draw: Callable[[int, int], int] = random.randrange,
     ) -> None:
-        self.member = member
-        self.settings = settings
+        super().__init__(member, settings, clock)
         self.log = MetadataLog(disk, metadata_dir, settings.log)
-        self._clock = clock
         self._connector = connector
         self._draw = draw
         self._follower: Follows | None = None
-        self._raft: Raft | None = None
         self._queue: deque[Callable[[], Sequence[Effect]]] = deque()
         self._pumping = False
         self._asked: set[_Asked] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: asyncio.TaskGroup | None = None
         self._held: list[Send | FetchSnapshotFrom] = []  # what was asked for before `run` began
-        self._snapshot: tuple[FetchSnapshotFrom, asyncio.Task[None]] | None = None
+        self._snapshot = SnapshotFetch(self)
         self._to_sync = asyncio.Event()
         self._failed = asyncio.Event()
         self._failure: KafkaStorageError | None = None
         self._lost = False  # whether no new beginning can help
         self._outbound: Outbound | None = None
-
-    # -- what others see ------------------------------------------------------------------------------
-
-    @property
-    def raft(self) -> Raft:
-        """The core."""
-        if self._raft is None:
-            raise KafkaStorageError("the quorum is not open")
-        return self._raft
-
-    @property
-    def leader_id(self) -> int:
-        """Who leads; -1 if that is not known."""
-        return NOBODY if self._raft is None else self._raft.leader_id
-
-    @property
-    def leader_epoch(self) -> int:
-        """The newest epoch that this node knows."""
-        return 0 if self._raft is None else self._raft.epoch
-
-    @property
-    def is_leader(self) -> bool:
-        """Whether this node leads."""
-        return self._raft is not None and self._raft.is_leader
-
-    @property
-    def leader_endpoint(self) -> Endpoint | None:
-        """Where the leader's controller listener is."""
-        if self._raft is None or self._raft.leader_id < 0:
-            return None
-        known = self._raft.leader_endpoints
-        return next((one for one in known if one.listener == self.settings.listener), known[0] if known else None)
-
-    @property
-    def kraft_version(self) -> int:
-        """The version of the quorum's protocol."""
-        return 0 if self._raft is None else self._raft.kraft_version
-
-    @property
-    def high_watermark(self) -> int:
-        """What is before this offset is committed; -1 if that is not known."""
-        return -1 if self._raft is None else self._raft.high_watermark
-
-    def control_at(self, offset: int) -> ControlState:
-        """What the control records before an offset say: a snapshot there says it too."""
-        version, voters = self.raft.history.at(offset - 1)
-        return ControlState(version, tuple(voters)) if version else ControlState()
-
-    def status(self) -> QuorumStatus:
-        """Who leads, who votes, and as the leader how far each is."""
-        raft = self.raft
-        now_ms = self._clock.monotonic_ms()
-        shift = self._clock.now_ms() - now_ms
-        voters, observers = raft.progress(now_ms)
-        return QuorumStatus(
-            raft.leader_id,
-            raft.epoch,
-            raft.high_watermark,
-            tuple(_status(one, shift) for one in voters),
-            tuple(_status(one, shift) for one in observers),
-            tuple(raft.voters),
-        )
 
     # -- starting and stopping -------------------------------------------------------------------------
 
@@ -239,7 +176,7 @@ class RaftDriver:
             can_become_voter=self.member.controller,
         )
         raft = self._raft
-        self._feed(lambda: raft.start(self._now()))
+        self.feed(lambda: raft.start(self.now_ms()))
 
     def _read_state(self) -> ElectionState | None:
         state = read_quorum_state(self.log.disk, self.log.path)
@@ -274,7 +211,7 @@ class RaftDriver:
         if self._raft is None or self._tasks is None:
             return
         raft = self._raft
-        self._feed(lambda: raft.shutdown(self._now()))
+        self.feed(lambda: raft.shutdown(self.now_ms()))
         deadline = asyncio.get_running_loop().time() + RESIGN_SECONDS
         while not raft.has_shut_down and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110  (rare)
             await asyncio.sleep(0.005)
@@ -299,9 +236,9 @@ class RaftDriver:
             last = self.log.append(values, epoch, now_ms)
         except KafkaStorageError as error:
             if self.log.failed is not None:
-                self._broke(error)
+                self.broke(error)
             raise
-        self._feed(lambda: raft.on_appended(self._now()))
+        self.feed(lambda: raft.on_appended(self.now_ms()))
         self._to_sync.set()
         return last
 
@@ -326,7 +263,7 @@ class RaftDriver:
         asked = _Asked(request, max_bytes, asyncio.get_running_loop().create_future())
         self._asked.add(asked)
         try:
-            self._feed(lambda: raft.on_request(request, self._now(), asked))
+            self.feed(lambda: raft.on_request(request, self.now_ms(), asked))
             return asked.answer.result() if asked.answer.done() else await asked.answer
         finally:
             self._asked.discard(asked)
@@ -339,15 +276,6 @@ class RaftDriver:
             limit = min(asked.max_bytes, MAX_FETCH_BYTES)
             reply = reply._replace(records=self.log.read(asked.request.offset, limit))
         asked.answer.set_result(reply)
-
-    def leads(self, epoch: int) -> bool:
-        """Whether this node leads an epoch."""
-        return self._raft is not None and self._raft.is_leader and self._raft.epoch == epoch
-
-    def change_refused(self, error: KafkaError) -> VoterChangeReply:
-        """The answer to a change of the voters that makes no sense."""
-        raft = self.raft
-        return VoterChangeReply(error.code, error.message, raft.epoch, raft.leader_id, raft.leader_endpoints)
 
     def snapshot_window(self, replica_id: int, asked: RequestPartitionSnapshot, max_bytes: int) -> SnapshotWindow:
         """A piece of one of this node's snapshots, for a replica that follows it."""
@@ -365,7 +293,7 @@ class RaftDriver:
         if error:
             return SnapshotWindow(head)
         replica = ReplicaKey(replica_id, asked.replica_directory_id)
-        self._feed(lambda: raft.on_snapshot_served(replica, self._now()))
+        self.feed(lambda: raft.on_snapshot_served(replica, self.now_ms()))
         piece = FileSlice(self.log.disk.file(self.log.path_of(id_)), asked.position, length)
         return SnapshotWindow(head, id_, size, asked.position, piece)
 
@@ -373,20 +301,21 @@ class RaftDriver:
         """As the leader: raise the version of the quorum's protocol; raises InvalidUpdateVersion or NotController."""
         raft = self.raft
         try:
-            effects = raft.upgrade_kraft_version(version, self._now(), validate_only=validate_only)
+            effects = raft.upgrade_kraft_version(version, self.now_ms(), validate_only=validate_only)
         except NotLeaderOrFollower as error:
             raise NotController(str(error)) from None
-        self._feed(lambda: effects)
+        self.feed(lambda: effects)
 
     def resign(self) -> None:
         """Let another lead, if this node does."""
         raft = self.raft
-        self._feed(lambda: raft.resign(raft.epoch, self._now()))
+        self.feed(lambda: raft.resign(raft.epoch, self.now_ms()))
 
-    def _now(self) -> int:
+    def now_ms(self) -> int:
+        """The time that the core is told."""
         return self._clock.monotonic_ms()
 
-    def _feed(self, event: Callable[[], Sequence[Effect]]) -> None:
+    def feed(self, event: Callable[[], Sequence[Effect]]) -> None:
         """Give the core an event, after those that wait, and run what it asks for."""
         self._queue.append(event)
         if self._pumping:
@@ -401,9 +330,9 @@ class RaftDriver:
                     self._run(effect)
         except RaftError as error:
             self._lost = True
-            self._broke(KafkaStorageError(f"the quorum contradicts itself: {error}"))
+            self.broke(KafkaStorageError(f"the quorum contradicts itself: {error}"))
         except (KafkaStorageError, OSError) as error:
-            self._broke(error if isinstance(error, KafkaStorageError) else KafkaStorageError(str(error)))
+            self.broke(error if isinstance(error, KafkaStorageError) else KafkaStorageError(str(error)))
         finally:
             self._pumping = False
         self._rearm()
@@ -415,14 +344,14 @@ class RaftDriver:
             self._timer = None
         if self._tasks is None or self._raft is None or self._failure is not None:
             return
-        wait = max(self._raft.next_deadline_ms() - self._now(), 1) / 1000
+        wait = max(self._raft.next_deadline_ms() - self.now_ms(), 1) / 1000
         self._timer = asyncio.get_running_loop().call_later(min(wait, 3600.0), self._tick)
 
     def _tick(self) -> None:
         self._timer = None
         if self._raft is not None:
             raft = self._raft
-            self._feed(lambda: raft.tick(self._now()))
+            self.feed(lambda: raft.tick(self.now_ms()))
 
     # -- effects -------------------------------------------------------------------------------------------
 
@@ -455,7 +384,7 @@ class RaftDriver:
             case HighWatermark(offset):
                 self._tell().on_commit(offset)
             case StopSnapshot():
-                self._stop_snapshot()
+                self._snapshot.stop()
 
     def _tell(self) -> Follows:
         assert self._follower is not None, "the driver is open"
@@ -483,20 +412,20 @@ class RaftDriver:
     def _write_control(self, messages: Sequence[QuorumMessage], epoch: int) -> None:
         raft = self.raft
         changes = self.log.append_control(messages, epoch, self._clock.now_ms())
-        self._queue.append(lambda: raft.on_appended(self._now(), changes))
+        self._queue.append(lambda: raft.on_appended(self.now_ms(), changes))
         self._to_sync.set()
 
     def _append_fetched(self, records: Any, epoch: int) -> None:
         raft = self.raft
         changes = self.log.append_fetched(records, epoch, self._clock.now_ms())
-        self._queue.append(lambda: raft.on_appended(self._now(), changes))
+        self._queue.append(lambda: raft.on_appended(self.now_ms(), changes))
         self._to_sync.set()
 
     def _truncate(self, offset: int) -> None:
         raft = self.raft
         log.info("the metadata log is cut off at %d, as its leader has it", offset)
         self.log.cut_from(offset, self._clock.now_ms())
-        self._queue.append(lambda: raft.on_truncated(self._now()))
+        self._queue.append(lambda: raft.on_truncated(self.now_ms()))
 
     # -- forcing to the disk ---------------------------------------------------------------------------
 
@@ -519,18 +448,18 @@ class RaftDriver:
                 try:
                     written.synced(job)
                 except KafkaStorageError as error:
-                    self._broke(error)
+                    self.broke(error)
                     continue
             if self._raft is raft and self._failure is None:
                 durable = self.log.durable_offset if self.member.controller else self.log.end_offset
-                self._feed(partial(self._synced, raft, durable))
+                self.feed(partial(self._synced, raft, durable))
 
     def _synced(self, raft: Raft, durable: int) -> Sequence[Effect]:
-        return raft.on_synced(durable, self._now())
+        return raft.on_synced(durable, self.now_ms())
 
     # -- when the disk fails ----------------------------------------------------------------------------
 
-    def _broke(self, error: KafkaStorageError) -> None:
+    def broke(self, error: KafkaStorageError) -> None:
         """Do nothing more until the log is open again."""
         if self._failure is None:
             log.error("the metadata log could not be written: %s", error)
@@ -551,7 +480,7 @@ class RaftDriver:
             assert error is not None
             if self._lost:
                 raise error
-            self._stop_snapshot()
+            self._snapshot.stop()
             self._drop_asked(error)
             self._tell().on_lost(error)
             self.log.reopen(self._clock.now_ms())
@@ -571,13 +500,11 @@ class RaftDriver:
         if self._tasks is None:
             self._held.append(effect)
         elif isinstance(effect, Send):
-            self._spawn(self._send(effect))
+            self.spawn(self._send(effect))
         else:
-            self._stop_snapshot()
-            task = self._spawn(self._fetch_snapshot(effect))
-            self._snapshot = (effect, task) if task is not None else None
+            self._snapshot.begin(effect, self.raft)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
         """Begin what runs besides; None if everything is about to end."""
         try:
             assert self._tasks is not None
@@ -586,7 +513,24 @@ class RaftDriver:
             work.close()
             return None
 
-    def _reach(self) -> Outbound:
+    def runs(self, raft: Raft) -> bool:
+        """Whether a core is the one that runs, and not one of before the log was opened anew."""
+        return self._raft is raft
+
+    def install(self, found: OffsetAndEpoch, snapshot: Snapshot, raft: Raft) -> None:
+        """Go on from a snapshot that was fetched."""
+        id_ = SnapshotId(*found)
+        try:
+            changes = self.log.start_from(id_, snapshot, self._clock.now_ms())
+        except KafkaStorageError as error:
+            self.broke(error)
+            return
+        log.info("the metadata log goes on from snapshot %s", id_.file_name)
+        self.feed(lambda: raft.on_snapshot_installed(found, self.now_ms(), changes))
+        self._to_sync.set()
+
+    def reach(self) -> Outbound:
+        """The way to other nodes."""
         if self._outbound is None:
             from kavka.quorum.outbound import Outbound  # a node without peers does not pay for it
 
@@ -595,57 +539,9 @@ class RaftDriver:
 
     async def _send(self, effect: Send) -> None:
         raft = self._raft
-        reply = await self._reach().send(effect)
+        reply = await self.reach().send(effect)
         if raft is not None and self._raft is raft and self._failure is None:
-            self._feed(lambda: raft.on_response(effect.request_id, reply, self._now()))
-
-    # -- fetching a snapshot ------------------------------------------------------------------------------
-
-    def _stop_snapshot(self) -> None:
-        if self._snapshot is not None:
-            _, task = self._snapshot
-            self._snapshot = None
-            if task is not asyncio.current_task():
-                task.cancel()
-
-    async def _fetch_snapshot(self, effect: FetchSnapshotFrom) -> None:
-        raft, id_ = self.raft, SnapshotId(*effect.snapshot)
-
-        def wanted() -> bool:
-            return self._snapshot is not None and self._snapshot[0] is effect and self._raft is raft
-
-        def heard(head: SnapshotReply) -> bool:
-            self._feed(lambda: raft.on_snapshot_reply(head, self._now()))
-            return wanted()
-
-        log.info("fetching snapshot %s from node %d", id_.file_name, effect.leader_id)
-        try:
-            snapshot = await self._reach().fetch_snapshot(effect, heard)
-        except (KafkaError, TimeoutError, OSError) as error:
-            log.warning("snapshot %s could not be fetched: %s", id_.file_name, error or type(error).__name__)
-            # It will be fetched from its beginning: not at once, again and again, if it is damaged at the leader.
-            await asyncio.sleep(self.settings.raft.fetch_timeout_ms / 4000)
-            if wanted():
-                self._snapshot = None
-                self._feed(lambda: raft.on_snapshot_failed(effect.snapshot, self._now()))
-            return
-        if snapshot is None or not wanted():
-            return
-        self._snapshot = None
-        try:
-            changes = self.log.start_from(id_, snapshot, self._clock.now_ms())
-        except KafkaStorageError as error:
-            self._broke(error)
-            return
-        log.info("the metadata log goes on from snapshot %s", id_.file_name)
-        self._feed(lambda: raft.on_snapshot_installed(effect.snapshot, self._now(), changes))
-        self._to_sync.set()
-
-
-def _status(one: ReplicaProgress, shift: int) -> ReplicaStatus:
-    fetched = one.last_fetch_ms + shift if one.last_fetch_ms >= 0 else -1
-    caught_up = one.last_caught_up_ms + shift if one.last_caught_up_ms >= 0 else -1
-    return ReplicaStatus(one.key.id, one.key.directory_id, one.end_offset, fetched, caught_up)
+            self.feed(lambda: raft.on_response(effect.request_id, reply, self.now_ms()))
 
 
 def _at(effects: Sequence[Effect], number: int) -> Effect | None:
