@@ -39,7 +39,6 @@ from kavka.protocol.schemas.api_versions import ApiVersion, ApiVersionsRequest, 
 from kavka.protocol.schemas.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from kavka.records.batch import records, scan
 from kavka.records.builder import BatchBuilder
-from kavka.replica.checkpoints import Checkpoints
 from kavka.replica.dirs import LogDir
 from kavka.replica.fetchers import Fetchers
 from kavka.replica.fetching import FetchSessions
@@ -107,7 +106,7 @@ class Node:
         new_name = names.__next__
         self.settings = LiveSettings(self.id, self.cluster.values, self.cluster.machine.image)
         self.replicas = ReplicaManager(self.id, self.disk, [directory], self.settings, CLOCK, new_name)
-        self.checkpoints = Checkpoints(self.replicas)
+        self.checkpoints = self.replicas.checkpoints
         self.syncer = Syncer(loop)
         self.waiting = Waiting(loop)
         listener = bind(LISTENER, "127.0.0.1", self.port, SocketOptions())
@@ -117,7 +116,7 @@ class Node:
         )
         self.isr = IsrManager(self.replicas, self._alter_isr, CLOCK)
         self.epoch = self.cluster.register(self)
-        loading = Loading(self.replicas, self.checkpoints, self.disk, CLOCK, new_name)
+        loading = Loading(self.replicas, self.disk, CLOCK, new_name)
         assert await loading.run(self.cluster.machine.image, asyncio.Event())
         self.fetchers.start(self.cluster.machine.image)
         self.cluster.live[self.id] = self
@@ -152,7 +151,7 @@ class Node:
             self.fetchers.close()
             self.syncer.close()
             if clean:
-                stop_cleanly(self.replicas, self.checkpoints, self.epoch)
+                stop_cleanly(self.replicas, self.epoch)
 
     async def _alter_isr(self, changes: Sequence[IsrChange]) -> Sequence[IsrOutcome]:
         await asyncio.sleep(0)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import TypeGuard
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "kavka"
@@ -55,13 +56,14 @@ IMPURE_EXEMPT = {
     "kernels/__init__.py": {"os"},  # the switch between the compiled kernels and their twins is a variable
 }
 
-FILE_LINES = 700
+FILE_LINES = 600
 HANDLER_LINES = 150
 FUNCTION_LINES = 50
-LONG_FUNCTIONS_EXEMPT = ("kernels/", "protocol/schemas/")  # flat inner loops; message declarations
+LONG_EXEMPT = ("kernels/", "protocol/schemas/")  # flat inner loops; message declarations
 BANNED_NAMES = {"utils", "util", "common", "helpers", "helper"}
 ASKED_OF_CONTROLLER = {"submit", "quorum", "status", "broker_disconnected"}  # what a MetadataView cannot answer
 FIRST_STEP = {"client/connection.py", "client/connector.py", "client/line.py"}  # what handlers reach in others' tasks
+HOLDS_LOGS = {"storage", "replica", "quorum"}  # the last has one of its own
 OWN_TASK = {"quorum/controller_loop.py", "quorum/snapshotting.py"}  # their limits are in what a task group runs
 CONNECTORS = {"broker/wiring.py", "client/pool.py"}  # where it is decided how connections are secured
 TASK_GROUPS = {"tg", "group", "_group", "tasks", "_tasks"}
@@ -144,7 +146,7 @@ def test_files_are_not_too_long() -> None:
         f"{short(path)} has {count} lines, {limit} are the limit"
         for path in (*files(), *files(ROOT / "tests"), *files(ROOT / "tools"), *files(ROOT / "bench"))
         for count, limit in [(len(path.read_text(encoding="utf-8").splitlines()), limit_of(path))]
-        if count > limit
+        if count > limit and not short(path).startswith(LONG_EXEMPT)
     ]
     assert not wrong, "\n".join(["", *wrong])
 
@@ -157,7 +159,7 @@ def test_functions_are_not_too_long() -> None:
     wrong = [
         f"{short(path)}:{node.lineno} {node.name} has {count} lines, {FUNCTION_LINES} are the limit"
         for path in files()
-        if not short(path).startswith(LONG_FUNCTIONS_EXEMPT)
+        if not short(path).startswith(LONG_EXEMPT)
         for node in ast.walk(tree(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         for count in [(node.end_lineno or node.lineno) - node.body[0].lineno + 1]  # parameters are declarations
@@ -266,6 +268,53 @@ def makes_connector(function: ast.expr) -> bool:
     return isinstance(function, ast.Name) and function.id == "Connector"
 
 
+def test_a_partition_is_the_only_door_to_its_log() -> None:
+    wrong = [
+        f"{short(path)}:{line} reaches for a log: ask the partition"
+        for path in files()
+        if package(path) not in HOLDS_LOGS
+        for line in (*reaching_for_logs(path), *(line for line, module in imported(path) if is_log_of_disk(module)))
+    ]
+    assert not wrong, "\n".join(["", *wrong])
+
+
+def reaching_for_logs(path: Path) -> list[int]:
+    """The lines of a file that may be given partitions, on which it asks something for its log."""
+    given = package(path) in ("broker", "runtime") or any(target == "replica" for _, target in own_imports(path))
+    return [node.lineno for node in ast.walk(tree(path)) if given and reaches_for_log(node)]
+
+
+def reaches_for_log(node: ast.AST) -> TypeGuard[ast.Attribute]:
+    return isinstance(node, ast.Attribute) and node.attr == "log"
+
+
+def is_log_of_disk(module: str) -> bool:
+    return module in ("kavka.storage.log", "kavka.storage.segments")
+
+
+def test_what_others_hold_is_not_written_to() -> None:
+    wrong = [
+        f"{short(path)}:{node.lineno} assigns a field of the replica manager: give it a method"
+        for path in files()
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) and writes_to_manager(node)
+    ]
+    assert not wrong, "\n".join(["", *wrong])
+
+
+def writes_to_manager(node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> bool:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    inner = [one for target in targets for one in (target.elts if isinstance(target, ast.Tuple) else [target])]
+    return any(isinstance(one, ast.Attribute) and is_manager(one.value) for one in inner)
+
+
+def is_manager(owner: ast.expr) -> bool:
+    match owner:
+        case ast.Name(id="replicas") | ast.Attribute(attr="replicas" | "_replicas"):
+            return True
+    return False
+
+
 def test_errors_are_not_swallowed() -> None:
     wrong = [
         f"{short(path)}:{node.lineno} swallows every error"
@@ -313,6 +362,14 @@ def test_the_rules_see_what_they_forbid() -> None:
     assert not needs_task(call("within(1)"))
     assert dials(call("self._dial.dial(host, port, receiver)"))
     assert makes_connector(call("Connector(dial)"))
+    assert reaches_for_log(call("partition.log.read()").value)  # type: ignore[attr-defined]
+    for text in ("replicas.image = x", "a, self._replicas.proposed = b", "replicas.x += 1"):
+        (statement,) = ast.parse(text).body
+        assert isinstance(statement, ast.Assign | ast.AugAssign)
+        assert writes_to_manager(statement), text
+    (own,) = ast.parse("self._replicas = replicas").body
+    assert isinstance(own, ast.Assign)
+    assert not writes_to_manager(own)
     assert asks_controller(ast.parse("await controller.submit(x)"))
     assert not asks_controller(ast.parse("controller.image.topics"))
     assert {"MetadataView", "LiveSettings"} <= services_of(SOURCE / "broker" / "handlers" / "metadata.py")

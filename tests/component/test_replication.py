@@ -212,7 +212,7 @@ def test_a_partition_moves_to_another_node_and_is_deleted_where_it_was(tmp_path)
         await eventually(lambda: cluster.image().replicas == (1, 3) and cluster.image().isr == (1, 3))
         assert cluster.nodes[3].values_of() == [b"%d" % number for number in range(10)]
         assert cluster.nodes[2].replicas.held("orders", 0) is None
-        assert len(cluster.nodes[2].replicas.deleted) == 1
+        assert len(cluster.nodes[2].replicas.removals.deleted) == 1
         assert await cluster.produce(b"on") == (0, 10)
         assert cluster.nodes[2].fetchers.partitions == 0
 

@@ -43,7 +43,6 @@ from kavka.quorum.lifecycle import BrokerLifecycle
 from kavka.quorum.producer_ids import AllocateProducerIds, ProducerIds
 from kavka.quorum.registration import Registration, register_node
 from kavka.quorum.topic_creation import TopicCreation
-from kavka.replica.checkpoints import Checkpoints
 from kavka.replica.cleaner import Cleaner
 from kavka.replica.fetching import FetchSessions
 from kavka.replica.housekeeping import Housekeeping
@@ -98,14 +97,12 @@ class BrokerRole:
         self,
         node: Surroundings,
         replicas: ReplicaManager,
-        checkpoints: Checkpoints,
         loading: Loading,
         listeners: list[BoundListener],
         registration: Registration,
     ) -> None:
         self._node = node
         self._replicas = replicas
-        self._checkpoints = checkpoints
         self._loading = loading
         self._registration = registration
         self._syncer = Syncer(asyncio.get_running_loop())
@@ -193,7 +190,7 @@ class BrokerRole:
         services: list[object] = [
             node.controller,
             replicas,
-            self._checkpoints,
+            replicas.checkpoints,
             self._producer_ids,
             node.settings,
             forwarding,
@@ -225,7 +222,7 @@ class BrokerRole:
             self._lifecycle.take_over(self.epoch)
             self._running.append(self._node.tasks.create_task(self._lifecycle.run()))
         services: list[Service] = [self._server, self._coordinating]
-        services.append(Housekeeping(self._replicas, self._syncer, self._checkpoints, self._node.clock))
+        services.append(Housekeeping(self._replicas, self._syncer, self._node.clock))
         services += [self._cleaner, LoopWatch(self._node.metrics, self._node.clock)]
         services += self._replicating.services if self._replicating is not None else ()
         self._running += [self._node.tasks.create_task(service.run()) for service in services]

@@ -16,13 +16,14 @@ from kavka.metadata.image import MetadataImage
 from kavka.metadata.live import LiveSettings
 from kavka.model.clock import Clock
 from kavka.model.types import Uuid
+from kavka.replica.committing import Done
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.partition import Partition
 from kavka.replica.syncing import Syncer
 
 if TYPE_CHECKING:
     from kavka.runtime.coordinators import Coordinator, HostNode, Make, NodeCoordinators
-    from kavka.runtime.shard import Done, Port
+    from kavka.runtime.shard import Port
     from kavka.runtime.verification import Verification
 
 
@@ -135,7 +136,6 @@ def forcing(syncer: Syncer) -> Callable[[Port, Done], None]:
 
     def force(port: Port, done: Done) -> None:
         assert isinstance(port, Partition)
-        log = port.log
-        syncer.sync([log], lambda failed: done(failed.get(log)))
+        syncer.force(port, done)
 
     return force

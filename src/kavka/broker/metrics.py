@@ -36,9 +36,9 @@ def show_replicas(metrics: Metrics, replicas: ReplicaManager, sessions: FetchSes
     """Partitions and their logs."""
     metrics.gauge("kavka_partitions", "Partitions held.", lambda: len(replicas))
     metrics.gauge("kavka_partitions_led", "Partitions led.", lambda: sum(one.leads for one in replicas))
-    metrics.gauge("kavka_log_bytes", "Bytes of all logs.", lambda: sum(one.log.size_bytes for one in replicas))
+    metrics.gauge("kavka_log_bytes", "Bytes of all logs.", lambda: sum(one.size_bytes for one in replicas))
     metrics.gauge(
-        "kavka_failed_logs", "Logs that the disk refused.", lambda: sum(one.log.failed is not None for one in replicas)
+        "kavka_failed_logs", "Logs that the disk refused.", lambda: sum(one.failed is not None for one in replicas)
     )
     metrics.gauge(
         "kavka_offline_log_dirs", "Log directories out of use.", lambda: sum(not one.online for one in replicas.dirs)

@@ -50,11 +50,11 @@ from kavka.quorum.format import (
 from kavka.quorum.membership import ControllerMembership
 from kavka.quorum.registration import Registration, bound_endpoints
 from kavka.quorum.settings import Member, quorum_settings, snapshot_rules
-from kavka.replica.checkpoints import Checkpoints
 from kavka.replica.dirs import LogDir
 from kavka.replica.loading import Loading, tell
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.stopping import stop_cleanly
+from kavka.replica.tier import Tiers
 from kavka.storage.dirs import lock_dir, take_clean_shutdown, write_clean_shutdown
 from kavka.storage.disk import Disk
 from kavka.telemetry.metrics import Metrics
@@ -114,11 +114,13 @@ class Node:
         clock: Clock,
         dial: Dial | None = None,
         coordinators: Sequence[Make] = COORDINATORS,
+        tiers: Tiers | None = None,
     ) -> None:
         self._config = config
         self._disk = disk
         self._clock = clock
         self._coordinators = coordinators
+        self._tiers = tiers
         self._to_controllers = Connector(dial)
         self._to_brokers = Connector(dial)
         self._gate = Gate(authorizer_of(config.values))
@@ -140,13 +142,12 @@ class Node:
             controller.subscribe(self._gate.apply)
             tell(METADATA, controller.start(clean=marks[dirs.metadata_dir] is not None))
             replicas = self._replicas(started, settings) if "broker" in config.roles else None
-            checkpoints = Checkpoints(replicas) if replicas is not None else None
             try:
-                epoch = await self._serve(started, settings, controller, replicas, checkpoints, ready, stopping)
+                epoch = await self._serve(started, settings, controller, replicas, ready, stopping)
             finally:
                 controller.close()
-            if epoch is not None and replicas is not None and checkpoints is not None:
-                stop_cleanly(replicas, checkpoints, epoch, also=dirs.metadata_dir)
+            if epoch is not None and replicas is not None:
+                stop_cleanly(replicas, epoch, also=dirs.metadata_dir)
             elif epoch is not None:
                 write_clean_shutdown(self._disk, dirs.metadata_dir, epoch)
 
@@ -156,7 +157,6 @@ class Node:
         settings: LiveSettings,
         controller: ControllerLoop,
         replicas: ReplicaManager | None,
-        checkpoints: Checkpoints | None,
         ready: Callable[[ReadyReport], None],
         stopping: asyncio.Event,
     ) -> int | None:
@@ -171,8 +171,8 @@ class Node:
                 members: list[Service] = [quorum.server, ControllerMembership(controller, channel, registration)]
                 running += [tasks.create_task(service.run()) for service in members]
             broker = None
-            if replicas is not None and checkpoints is not None:
-                loading = Loading(replicas, checkpoints, self._disk, self._clock, new_name)
+            if replicas is not None:
+                loading = Loading(replicas, self._disk, self._clock, new_name)
                 node = Surroundings(
                     config,
                     settings,
@@ -185,7 +185,7 @@ class Node:
                     self._coordinators,
                     self._gate,
                 )
-                broker = BrokerRole(node, replicas, checkpoints, loading, started.listeners, registration)
+                broker = BrokerRole(node, replicas, loading, started.listeners, registration)
             show_quorum(metrics, controller)
             if broker is None or await broker.start(stopping):
                 page, scraped_at = await metrics_page(metrics, config.values)
@@ -289,7 +289,7 @@ class Node:
             LogDir(self._disk, path, dirs.directory_ids[path], clean=marks[path] is not None)
             for path in self._config.data_dirs
         ]
-        return ReplicaManager(dirs.node_id, self._disk, log_dirs, settings, self._clock, new_name)
+        return ReplicaManager(dirs.node_id, self._disk, log_dirs, settings, self._clock, new_name, self._tiers)
 
     def _registration(self, started: Started) -> Registration:
         config, dirs = self._config, started.dirs

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from kavka.model.errors import KafkaStorageError
 from kavka.model.types import TopicPartition
 from kavka.replica.dirs import LogDir
-from kavka.replica.manager import ReplicaManager
 from kavka.replica.partition import Partition
 from kavka.storage import files
 from kavka.storage.checkpoint import read_offsets, write_offsets
+from kavka.storage.disk import Disk
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ Read = Callable[[Partition], int]
 
 OFFSETS: dict[str, Read] = {
     files.RECOVERY_POINTS: lambda partition: partition.log.recovery_point,
-    files.LOG_STARTS: lambda partition: partition.log.log_start_offset,
+    files.LOG_STARTS: lambda partition: partition.log_start_offset,
     files.HIGH_WATERMARKS: lambda partition: partition.high_watermark,
 }
 
@@ -30,21 +30,22 @@ OFFSETS: dict[str, Read] = {
 class Checkpoints:
     """Reads the checkpoints once, and writes each when it changed."""
 
-    def __init__(self, replicas: ReplicaManager) -> None:
-        self._replicas = replicas
+    def __init__(self, disk: Disk, dirs: list[LogDir], partitions_in: Callable[[LogDir], Iterator[Partition]]) -> None:
+        self._disk = disk
+        self._dirs = dirs
+        self._partitions_in = partitions_in
         self._written: dict[str, Offsets] = {}
         self._turn = asyncio.Lock()
         self._disk_turn = threading.Lock()
         self._generation = 0
-        replicas.before_create = self.forget
 
     def read(self, directory: LogDir, kind: str) -> Offsets:
         """What a checkpoint says, or nothing if it is damaged: then the logs themselves are looked through."""
         path = f"{directory.path}/{kind}"
-        if not self._replicas.disk.exists(path):
+        if not self._disk.exists(path):
             return {}  # and it is to be written, even if there is nothing to say
         try:
-            self._written[path] = read_offsets(self._replicas.disk, path)
+            self._written[path] = read_offsets(self._disk, path)
         except KafkaStorageError as error:
             log.warning("%s; going on without it", error)
             return {}
@@ -53,8 +54,7 @@ class Checkpoints:
     async def write(self, kind: str) -> list[LogDir]:
         """Write one kind of checkpoint in every directory, durably, away from the loop; where it could not be."""
         async with self._turn:
-            dirs = self._replicas.dirs
-            return [one for one in dirs if not (one.online and await self._write(one, kind))]
+            return [one for one in self._dirs if not (one.online and await self._write(one, kind))]
 
     async def _write(self, directory: LogDir, kind: str) -> bool:
         path = f"{directory.path}/{kind}"
@@ -94,13 +94,12 @@ class Checkpoints:
         with self._disk_turn:
             if generation != self._generation:
                 return False
-            write_offsets(self._replicas.disk, path, offsets)
+            write_offsets(self._disk, path, offsets)
             return True
 
     def _offsets(self, directory: LogDir, kind: str) -> dict[TopicPartition, int]:
         read = OFFSETS[kind]
-        held = self._replicas.partitions_in(directory)
+        held = self._partitions_in(directory)
         if kind == files.LOG_STARTS:
-            # As Kafka writes it: only logs that start after their first segment does.
-            held = (one for one in held if one.log.log_start_offset > one.log.segments[0].base_offset)
+            held = (one for one in held if one.start_is_checkpointed)
         return {one.topic_partition: read(one) for one in held}

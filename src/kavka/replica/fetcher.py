@@ -62,6 +62,7 @@ FETCH_VERSION: Final = 17
 REPLICA_STATE_SINCE: Final = 15
 LATEST: Final = -1
 EARLIEST: Final = -2
+EARLIEST_LOCAL: Final = -4
 SOON_MS: Final = 50
 THROTTLED_MS: Final = 100
 URGENT_SECONDS: Final = 0.02
@@ -446,6 +447,8 @@ class Fetcher:
             copy.rests = True
         elif why is Reaction.RESET:
             await self._reset(connection, copy)
+        elif why is Reaction.RESET_LOCAL:
+            await self._reset_local(connection, copy)
         else:
             self._back_off(copy, why)
 
@@ -471,6 +474,20 @@ class Fetcher:
                 self._back_off(copy, Reaction.SOON)
         except KafkaStorageError as error:
             self._give_up(copy, error)
+
+    async def _reset_local(self, connection: Connection, copy: Copy) -> None:
+        """The leader has our end elsewhere only: begin with what is on its disk, and with its log start."""
+        partition = copy.partition
+        end_offset = partition.log_end_offset
+        start = await self._offset(connection, copy, EARLIEST)
+        local = await self._offset(connection, copy, EARLIEST_LOCAL)
+        if isinstance(start, Reaction) or isinstance(local, Reaction) or local <= end_offset:
+            self._back_off(copy, Reaction.SOON)
+        elif copy.current and partition.log_end_offset == end_offset:
+            try:
+                partition.start_over_at(local, self._around.clock.now_ms(), start)
+            except KafkaStorageError as error:
+                self._give_up(copy, error)
 
     async def _offset(self, connection: Connection, copy: Copy, which: int) -> int | Reaction:
         """The leader's first or last offset."""

@@ -18,7 +18,6 @@ from kavka.model.settings import (
     REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS,
     Setting,
 )
-from kavka.replica.checkpoints import Checkpoints
 from kavka.replica.manager import SLICE_SECONDS, ReplicaManager
 from kavka.replica.partition import Partition
 from kavka.replica.syncing import Syncer
@@ -37,10 +36,9 @@ AT_A_TIME = 64
 class Housekeeping:
     """The periodic work on the logs of a node."""
 
-    def __init__(self, replicas: ReplicaManager, syncer: Syncer, checkpoints: Checkpoints, clock: Clock) -> None:
+    def __init__(self, replicas: ReplicaManager, syncer: Syncer, clock: Clock) -> None:
         self._replicas = replicas
         self._syncer = syncer
-        self._checkpoints = checkpoints
         self._clock = clock
         self._unforced_ms: dict[Partition, int] = {}  # since when logs with flush.ms have something to force
 
@@ -61,7 +59,7 @@ class Housekeeping:
             await attempt(work)
 
     def _write(self, kind: str) -> Work:
-        return lambda: self._checkpoints.write(kind)
+        return lambda: self._replicas.checkpoints.write(kind)
 
     async def _tick(self) -> None:
         while True:
@@ -74,7 +72,7 @@ class Housekeeping:
         """Every partition whose log is sound, some at a time, giving the loop its turn between slices."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + SLICE_SECONDS
-        sound = (partition for partition in self._replicas if partition.log.failed is None)
+        sound = (partition for partition in self._replicas if partition.failed is None)
         while some := list(islice(sound, at_a_time)):
             yield some
             if loop.time() >= deadline:
@@ -89,7 +87,7 @@ class Housekeeping:
 
     def _retain(self, partition: Partition, now_ms: int) -> list[str]:
         try:
-            for expired in partition.log.delete_old_segments(now_ms, partition.high_watermark):
+            for expired in partition.delete_old_segments(now_ms):
                 log.info("%s: %s", partition.topic_partition, expired)
         except KafkaStorageError as error:
             log.error("%s", error)
@@ -126,13 +124,8 @@ class Housekeeping:
 
     async def remove_deleted(self) -> None:
         """Remove the files of deleted logs whose delay is over, and what earlier runs have left behind."""
-        deleted, leftovers = self._replicas.deleted, self._replicas.leftovers
-        while deleted and deleted[0].at_ms <= self._clock.now_ms():
-            one = deleted.popleft().log
-            one.let_go()
-            leftovers.append(one.path)
-        while leftovers:
-            await self._away(self._replicas.disk.remove_tree, leftovers.pop())
+        while (path := self._replicas.removals.next(self._clock.now_ms())) is not None:
+            await self._away(self._replicas.disk.remove_tree, path)
 
     async def _away(self, remove: Callable[[T], None], what: T) -> None:
         """Run it in a thread: freeing the blocks of a large file takes long."""

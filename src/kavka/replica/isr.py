@@ -30,13 +30,9 @@ class IsrManager:
         self._replicas = replicas
         self._alter_isr = alter_isr
         self._clock = clock
-        self._wanted = asyncio.Event()
         self.shrinks = 0
         self.expands = 0
         self.failures = 0
-        replicas.on_proposal = self._wanted.set
-        if replicas.proposed:
-            self._wanted.set()
 
     async def run(self) -> None:
         """Look for followers that fell behind, and send what is to change, until cancelled."""
@@ -65,8 +61,7 @@ class IsrManager:
     async def _send_forever(self) -> None:
         retry_ms = RETRY_MS
         while True:
-            await self._wanted.wait()
-            self._wanted.clear()
+            await self._replicas.proposals.wait()
             sent = False
             try:
                 sent = await self.send()
@@ -80,7 +75,7 @@ class IsrManager:
 
     async def send(self) -> bool:
         """Ask for all changes that are wanted now; False if some have to be asked for again."""
-        proposed, self._replicas.proposed = self._replicas.proposed, {}
+        proposed = self._replicas.proposals.take()
         wanted = {change.key: (one, change) for one, change in proposed.items() if one.wants(change)}
         if not wanted:
             return True

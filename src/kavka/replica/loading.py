@@ -12,7 +12,6 @@ from kavka.metadata.names import CLUSTER_METADATA
 from kavka.model.clock import Clock
 from kavka.model.errors import KafkaStorageError
 from kavka.model.types import TopicPartition, Uuid
-from kavka.replica.checkpoints import Checkpoints
 from kavka.replica.dirs import LogDir
 from kavka.replica.manager import SLICE_SECONDS, ReplicaManager
 from kavka.storage import files
@@ -34,13 +33,12 @@ class Loading:
     def __init__(
         self,
         replicas: ReplicaManager,
-        checkpoints: Checkpoints,
         disk: Disk,
         clock: Clock,
         new_name: Callable[[], str],
     ) -> None:
         self._replicas = replicas
-        self._checkpoints = checkpoints
+        self._checkpoints = replicas.checkpoints
         self._disk = disk
         self._clock = clock
         self._new_name = new_name
@@ -48,8 +46,7 @@ class Loading:
 
     async def run(self, image: MetadataImage, stopping: asyncio.Event) -> bool:
         """Load what is on disk, set aside what no topic owns, and create what is missing; False if told to stop."""
-        self._replicas.image = image
-        self._replicas.follow_node_config()
+        self._replicas.begin(image)
         found: dict[TopicPartition, str] = {}
         for directory in self._replicas.dirs:
             try:
@@ -77,7 +74,7 @@ class Loading:
             path = f"{root}/{name}"
             if parsed.mark:
                 if parsed.mark in (files.DELETE_DIR, files.STRAY_DIR):
-                    self._replicas.leftovers.append(path)
+                    self._replicas.removals.add_leftover(path)
                 continue
             tp = parsed.topic_partition
             if tp in found:
@@ -143,6 +140,7 @@ class Loading:
             recovery_point=recovery_point,
             log_start_offset=log_start,
             now_ms=self._clock.now_ms(),
+            tiered=self._replicas.tiered(topic, tp.partition),
         )
         if topic_id is None:
             loaded.assign_topic_id(topic.id)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import NamedTuple
 
 from kavka.kernels.layout import NodeEndpoint
 from kavka.metadata.delta import MetadataDelta
@@ -33,9 +31,13 @@ from kavka.model.settings import (
 )
 from kavka.model.settings.values import Values, topic_values
 from kavka.model.types import TopicPartition, Uuid
+from kavka.replica.checkpoints import Checkpoints
 from kavka.replica.dirs import LogDir, choose
 from kavka.replica.partition import Partition
+from kavka.replica.proposals import IsrProposals
+from kavka.replica.removals import Removals
 from kavka.replica.rules import TopicRules, topic_rules
+from kavka.replica.tier import Tier, Tiers
 from kavka.replication.isr import IsrChange
 from kavka.replication.throttle import Throttle
 from kavka.storage import files
@@ -61,13 +63,6 @@ class HostedTopic:
         self.partitions: dict[int, Partition] = {}
 
 
-class DeletedLog(NamedTuple):
-    """A log whose directory bears a deletion mark and goes for good at some time."""
-
-    at_ms: int
-    log: Log
-
-
 class ReplicaManager:
     """Every replica of this node."""
 
@@ -79,17 +74,16 @@ class ReplicaManager:
         settings: LiveSettings,
         clock: Clock,
         new_name: Callable[[], str],
+        tiers: Tiers | None = None,
     ) -> None:
         self.node_id = node_id
         self.disk = disk
         self.dirs = dirs
         self._settings = settings
         self.image: MetadataImage = EMPTY
-        self.deleted: deque[DeletedLog] = deque()
-        self.leftovers: list[str] = []  # directories of earlier runs that only have to be removed
-        self.before_create: Callable[[LogDir, TopicPartition], None] = lambda directory, tp: None
-        self.proposed: dict[Partition, IsrChange] = {}
-        self.on_proposal: Callable[[], None] = lambda: None
+        self.checkpoints = Checkpoints(disk, dirs, self.partitions_in)
+        self.removals = Removals()
+        self.proposals = IsrProposals()
         self.monotonic_ms = clock.monotonic_ms
         values = settings.values
         self.max_lag_ms = values[REPLICA_LAG_TIME_MAX_MS]
@@ -98,6 +92,7 @@ class ReplicaManager:
         self.selects_replicas = selector is not None and selector.endswith(RACK_AWARE_SELECTOR)
         self._clock = clock
         self._new_name = new_name
+        self._tiers = tiers
         self._by_name: dict[str, HostedTopic] = {}
         self._by_id: dict[Uuid, HostedTopic] = {}
         self._dir_of: dict[TopicPartition, LogDir] = {}
@@ -178,8 +173,7 @@ class ReplicaManager:
 
     def propose(self, partition: Partition, change: IsrChange) -> None:
         """Ask the controller for other in-sync replicas; an earlier wish is overtaken."""
-        self.proposed[partition] = change
-        self.on_proposal()
+        self.proposals.add(partition, change)
 
     def replicated(self, topic: str | Uuid, index: int, size: int) -> None:
         """So many bytes of a partition go to a follower."""
@@ -188,6 +182,11 @@ class ReplicaManager:
             self.leader_throttle.record(size, self.monotonic_ms())
 
     # -- following the metadata -------------------------------------------------------------
+
+    def begin(self, image: MetadataImage) -> None:
+        """Take over the metadata that this node starts with, before anything is loaded."""
+        self.image = image
+        self._follow_node_config()
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> Iterator[None]:
         """Act on a committed change of the metadata, one partition or resource at a time."""
@@ -243,7 +242,7 @@ class ReplicaManager:
     def _create(self, tp: TopicPartition, hosted: HostedTopic, directory: LogDir) -> Log:
         path = f"{directory.path}/{tp}"
         try:
-            self.before_create(directory, tp)
+            self.checkpoints.forget(directory, tp)
             if self.disk.exists(path):
                 # A topic of this name was deleted, but its directory could not be renamed then.
                 stray = files.marked_dir_name(tp, self._new_name(), files.STRAY_DIR)
@@ -278,6 +277,13 @@ class ReplicaManager:
             rules = self._shared_rules[key] = topic_rules(topic_values(overrides, self.values), self.values)
         return rules
 
+    def tiered(self, topic: TopicImage, index: int) -> bool:
+        """Whether a partition's log may begin elsewhere than on this disk."""
+        return self._tier_of(topic.id, TopicPartition(topic.name, index), self.rules_of(topic.name)) is not None
+
+    def _tier_of(self, topic_id: Uuid, tp: TopicPartition, rules: TopicRules) -> Tier | None:
+        return self._tiers.tier_of(topic_id, tp, rules) if rules.tiered and self._tiers is not None else None
+
     def _directory_for(self, topic: TopicImage, index: int) -> LogDir:
         wanted = topic.partitions[index].directory(self.node_id)
         for directory in self.dirs:
@@ -299,6 +305,7 @@ class ReplicaManager:
 
     def _add(self, hosted: HostedTopic, index: int, new: Log, directory: LogDir, high_watermark: int = 0) -> Partition:
         partition = Partition(self, new.topic_partition, hosted.id, new, hosted.rules, high_watermark)
+        partition.tier = self._tier_of(hosted.id, new.topic_partition, hosted.rules)
         hosted.partitions[index] = partition
         directory.replicas += 1
         self._dir_of[new.topic_partition] = directory
@@ -340,21 +347,21 @@ class ReplicaManager:
         for partition in list(self.partitions_in(directory)):
             tp = partition.topic_partition
             del self._by_id[partition.topic_id].partitions[tp.partition]
-            self.proposed.pop(partition, None)
+            self.proposals.drop(partition)
             partition.close()
 
     def check_logs(self) -> None:
         """Give up the directories of logs that failed, if other directories or nodes can stand in for them."""
         for partition in self:
-            if partition.log.failed is not None and partition.topic_partition in self._dir_of:
+            if partition.failed is not None and partition.topic_partition in self._dir_of:
                 directory = self.directory_of(partition)
                 others = any(one.online for one in self.dirs if one is not directory)
                 if directory.online and (others or len(self.brokers) > 1):
-                    self.take_offline(directory, partition.log.failed)
+                    self.take_offline(directory, partition.failed)
 
     def _delete(self, partition: Partition) -> None:
         partition.close()
-        self.proposed.pop(partition, None)
+        self.proposals.drop(partition)
         directory = self._dir_of.pop(partition.topic_partition, None)
         if directory is not None:
             directory.replicas -= 1
@@ -364,7 +371,7 @@ class ReplicaManager:
             log.error("%s", error)  # the next start finds a log without a topic
         else:
             at_ms = self._clock.now_ms() + partition.rules.log.file_delete_delay_ms
-            self.deleted.append(DeletedLog(at_ms, partition.log))
+            self.removals.add(partition.log, at_ms)
 
     # -- configuration ----------------------------------------------------------------------
 
@@ -375,11 +382,11 @@ class ReplicaManager:
             if hosted is not None:
                 self._give_rules(hosted)
         elif resource.type == ResourceType.BROKER and resource.name in ("", str(self.node_id)):
-            self.follow_node_config()
+            self._follow_node_config()
             for hosted in self._by_name.values():
                 self._give_rules(hosted)
 
-    def follow_node_config(self) -> None:
+    def _follow_node_config(self) -> None:
         """Take over the dynamic configuration of this node."""
         self._shared_rules.clear()
         self.max_lag_ms = self.values[REPLICA_LAG_TIME_MAX_MS]
@@ -388,8 +395,7 @@ class ReplicaManager:
     def _give_rules(self, hosted: HostedTopic) -> None:
         rules = hosted.rules = self.rules_of(hosted.name)
         for partition in hosted.partitions.values():
-            partition.rules = rules
-            partition.log.config = rules.log
+            partition.give_rules(rules, self._tier_of(hosted.id, partition.topic_partition, rules))
             partition.reconsider()
 
 

@@ -1,10 +1,10 @@
-"""One partition that this node holds: its log, its part in replication, and who waits for its news."""
+"""One partition that this node holds: who leads it, what is appended and committed, and what is given to whom."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol
 
 from kavka.kernels.batches import HEADER_SIZE, accept
 from kavka.kernels.layout import ATTRIBUTES_LOW_BYTE
@@ -12,27 +12,27 @@ from kavka.metadata.image.cluster import BrokerRegistration
 from kavka.metadata.image.topics import PartitionImage
 from kavka.metadata.names import is_internal
 from kavka.model.errors import (
-    CorruptMessage,
     FencedLeaderEpoch,
-    KafkaStorageError,
     MessageTooLarge,
     NotEnoughReplicas,
     NotLeaderOrFollower,
+    OffsetMovedToTieredStorage,
     OffsetOutOfRange,
     PolicyViolation,
     UnknownLeaderEpoch,
 )
 from kavka.model.types import FileSlice, TopicPartition, Uuid
-from kavka.records.batch import TRUNCATED, scan, scan_prefix
+from kavka.records.batch import scan
 from kavka.records.validate import Validation, validate
-from kavka.replica.fetching import FetchEntry, Watcher
+from kavka.replica.committing import Done, OffsetWait
+from kavka.replica.fetching import FetchEntry
 from kavka.replica.rules import TopicRules
-from kavka.replication.follower import committed_offset
+from kavka.replica.tier import RecordsElsewhere, TieredRecords
+from kavka.replica.unified_log import UnifiedLog
 from kavka.replication.isr import BrokerEpoch, IsrChange, IsrOutcome
 from kavka.replication.leader import Follower, Leadership
 from kavka.replication.throttle import Throttle, throttled
-from kavka.storage.disk import Buffer, DiskFile
-from kavka.storage.log import AppendInfo, AppendOrigin, Log, UnexpectedOffset
+from kavka.storage.log import AppendInfo, AppendOrigin, Log
 
 log = logging.getLogger(__name__)
 
@@ -41,14 +41,16 @@ HIGH_WATERMARK = -1
 
 
 class FetchRead(NamedTuple):
-    """What one partition has for a fetch."""
+    """What one partition has for a fetch: records, or where they are to come from, or nothing."""
 
-    records: FileSlice | None
+    records: bytes | FileSlice | None
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
     aborted: Sequence[tuple[int, int]] | None
     diverging: tuple[int, int] | None
+    elsewhere: RecordsElsewhere | None = None
+    """What is to be waited for if the offset is not on this disk."""
 
 
 class Home(Protocol):
@@ -69,28 +71,21 @@ class Home(Protocol):
         """Ask the controller for other in-sync replicas."""
 
 
-class Partition:
-    """A replica of a partition on this node."""
+class Partition(UnifiedLog):
+    """A replica of a partition on this node, and the only way to its log."""
 
     __slots__ = (
         "_epoch_start",
         "_home",
-        "end_watchers",
-        "high_watermark",
         "internal",
         "isr",
         "leader",
         "leader_epoch",
         "leadership",
         "led_since",
-        "log",
         "node_id",
         "partition_epoch",
         "replicas",
-        "rules",
-        "topic_id",
-        "topic_partition",
-        "watchers",
     )
 
     def __init__(
@@ -102,13 +97,10 @@ class Partition:
         rules: TopicRules,
         high_watermark: int = 0,
     ) -> None:
+        super().__init__(topic_partition, topic_id, log, rules, high_watermark)
         self._home = home
         self.node_id = home.node_id
-        self.topic_partition = topic_partition
-        self.topic_id = topic_id
         self.internal = is_internal(topic_partition.topic)
-        self.log = log
-        self.rules = rules
         self.leader = -1
         self.leader_epoch = NO_EPOCH
         self.partition_epoch = NO_EPOCH
@@ -118,9 +110,6 @@ class Partition:
         self.replicas: tuple[int, ...] = ()
         self.leadership: Leadership | None = None
         """What is known of the followers, if this node leads and there are any."""
-        self.high_watermark = max(log.log_start_offset, min(high_watermark, log.log_end_offset))
-        self.watchers: set[Watcher] = set()
-        self.end_watchers: set[FetchEntry] | None = None
         self._epoch_start = 0
 
     # -- leadership -----------------------------------------------------------------------
@@ -254,12 +243,6 @@ class Partition:
         """The largest batch that may be appended."""
         return self.rules.produce.max_message_bytes
 
-    @property
-    def sync_due(self) -> bool:
-        """Whether flush.messages asks for what was appended to be forced to disk before it is acknowledged."""
-        log = self.log
-        return log.log_end_offset - log.recovery_point >= log.config.flush_messages
-
     # -- committing -----------------------------------------------------------------------
 
     def _commit_all(self) -> None:
@@ -294,24 +277,21 @@ class Partition:
             for entry in self.end_watchers or ():
                 entry.mark()  # a follower hears of it with its next answer, but is not woken for it
 
+    def when_committed(self, offset: int, done: Done, led_since: int | None = None) -> OffsetWait:
+        """Call back once what is before an offset is committed, perhaps at once; or with why it will not be here.
+
+        `led_since` tells the leadership in which it was written, if that may have changed since.
+        """
+        return OffsetWait(self, lambda: self.high_watermark, offset, led_since, done)
+
+    def when_deleted(self, offset: int, done: Done, led_since: int | None = None) -> OffsetWait:
+        """Call back once no live replica has anything before an offset; or with why it will not be known here."""
+        return OffsetWait(self, lambda: self.low_watermark, offset, led_since, done)
+
     @property
     def enough_in_sync(self) -> bool:
         """Whether what is committed is on as many replicas as the topic demands."""
         return self.leadership is None or self.leadership.enough(self.rules.min_insync_replicas)
-
-    def _tell_watchers(self) -> None:
-        watchers, self.watchers = self.watchers, set()
-        for watcher in watchers:
-            watcher.news()
-
-    def _tell_followers(self) -> None:
-        watchers, self.end_watchers = self.end_watchers, None
-        for watcher in watchers or ():
-            watcher.news()
-
-    def _tell_all(self) -> None:
-        self._tell_watchers()
-        self._tell_followers()
 
     # -- in-sync replicas -----------------------------------------------------------------
 
@@ -360,32 +340,6 @@ class Partition:
 
     # -- reading --------------------------------------------------------------------------
 
-    @property
-    def log_start_offset(self) -> int:
-        """The first offset that can be read."""
-        return self.log.log_start_offset
-
-    @property
-    def log_end_offset(self) -> int:
-        """The offset that the next record will get."""
-        return self.log.log_end_offset
-
-    def read_own(self, offset: int, max_bytes: int) -> bytes:
-        """Batches from an offset on, committed or not, the last one perhaps cut short; nothing at the log's end."""
-        piece = self.log.read(offset, max_bytes, self.log.log_end_offset)
-        if piece is None:
-            return b""
-        try:
-            # What a log gives lies in a file of its disk.
-            return cast(DiskFile, piece.file).read_at(piece.position, piece.length)
-        except OSError as error:
-            raise KafkaStorageError(f"cannot read {self.topic_partition}: {error}") from error
-
-    @property
-    def last_stable_offset(self) -> int:
-        """Up to where read_committed consumers may read."""
-        return self.log.last_stable_offset(self.high_watermark)
-
     def fetch(
         self, entry: FetchEntry, *, committed: bool, max_bytes: int, min_one: bool, leader_only: bool = True
     ) -> FetchRead:
@@ -402,32 +356,33 @@ class Partition:
             diverging = self._diverging(entry)
             if diverging is not None:
                 return FetchRead(None, high_watermark, stable, log.log_start_offset, None, diverging)
-        records = log.read(entry.fetch_offset, max_bytes, stable if committed else high_watermark, min_one)
+        up_to = stable if committed else high_watermark
+        if entry.fetch_offset < log.local_log_start_offset:
+            elsewhere = self._read_elsewhere(entry.fetch_offset, max_bytes, up_to, min_one=min_one, committed=committed)
+            nothing = () if committed else None
+            return FetchRead(None, high_watermark, stable, log.log_start_offset, nothing, None, elsewhere)
+        records = log.read(entry.fetch_offset, max_bytes, up_to, min_one)
         aborted: Sequence[tuple[int, int]] | None = None
         if committed:
             aborted = self._aborted(entry.fetch_offset, records)
         return FetchRead(records, high_watermark, stable, log.log_start_offset, aborted, None)
 
-    def _aborted(self, offset: int, records: FileSlice | None) -> Sequence[tuple[int, int]]:
-        if records is None:
-            return ()
-        found = self.log.aborted_transactions(offset, self.log.upper_bound_offset(records))
-        return [(one.producer_id, one.first_offset) for one in found]
-
-    def has_more(self, entry: FetchEntry, committed: bool) -> bool:
-        """Whether there is anything to read at the entry's offset, room for it or not."""
-        return entry.fetch_offset < (self.last_stable_offset if committed else self.high_watermark)
-
-    def _diverging(self, entry: FetchEntry) -> tuple[int, int] | None:
-        log = self.log
-        epoch, end_offset = log.epochs.end_offset_for(entry.last_fetched_epoch, log.log_end_offset)
-        if epoch < 0 or end_offset < 0:
-            raise OffsetOutOfRange(f"{self.topic_partition} does not know leader epoch {entry.last_fetched_epoch}")
-        if entry.fetch_offset < log.log_start_offset:
-            raise OffsetOutOfRange(f"{self.topic_partition} starts after offset {entry.fetch_offset}")
-        if epoch < entry.last_fetched_epoch or end_offset < entry.fetch_offset:
-            return epoch, end_offset
-        return None
+    def fetched_elsewhere(
+        self, entry: FetchEntry, tiered: TieredRecords, *, committed: bool, leader_only: bool
+    ) -> FetchRead:
+        """What a tier has read for a consumer, if the consumer may still have it."""
+        epoch = max(entry.leader_epoch, NO_EPOCH)
+        if leader_only:
+            self.require_leader(epoch)
+        else:
+            self.require_epoch(epoch)
+        offset, high_watermark, start = entry.fetch_offset, self.high_watermark, self.log.log_start_offset
+        if offset < start:
+            raise OffsetOutOfRange(f"{self.topic_partition} starts after offset {offset} now")
+        aborted: Sequence[tuple[int, int]] | None = None
+        if committed:  # a transaction may have ended after what the tier knows
+            aborted = [*tiered.aborted, *self._aborted_before(offset, tiered.upper_bound_offset)]
+        return FetchRead(tiered.records, high_watermark, self.last_stable_offset, start, aborted, None)
 
     def preferred_replica(self, rack: str, offset: int) -> int | None:
         """A follower that a consumer of this rack does better to read an offset from (KIP-392)."""
@@ -456,6 +411,9 @@ class Partition:
             diverging = self._diverging(entry)
             if diverging is not None:
                 return FetchRead(None, self.high_watermark, -1, one.log_start_offset, None, diverging)
+        if one.log_start_offset <= entry.fetch_offset < one.local_log_start_offset:
+            start = one.local_log_start_offset
+            raise OffsetMovedToTieredStorage(f"{self.topic_partition} has offsets before {start} elsewhere only")
         home = self._home
         now_ms = home.monotonic_ms()
         records = one.read(entry.fetch_offset, max_bytes, end, min_one)
@@ -485,53 +443,6 @@ class Partition:
         """Whether what this replica fetches counts against the followers' limit."""
         names = self.rules.follower_throttled
         return bool(names) and throttled(names, self.topic_partition.partition, self.node_id)
-
-    # -- following ----------------------------------------------------------------------------
-
-    def append_as_follower(self, data: Buffer, leader_epoch: int, now_ms: int) -> bool:
-        """Append what the leader of an epoch gave, checked byte by byte; whether the log has grown."""
-        batches, _, reason = scan_prefix(data)
-        if reason is not None and reason != TRUNCATED:
-            raise CorruptMessage(f"{self.topic_partition} at offset {self.log.log_end_offset}: {reason}")
-        one = self.log
-        before = one.log_end_offset
-        try:
-            one.append_as_follower(data, batches, leader_epoch, now_ms)
-        except UnexpectedOffset:
-            first = batches[0]
-            if one.log_start_offset != before or not first.base_offset < before <= first.last_offset:
-                raise
-            # The leader's log starts in the middle of a batch: an empty log may begin with the whole of it.
-            one.truncate_fully_and_start_at(first.base_offset, now_ms=now_ms)
-            one.append_as_follower(data, batches, leader_epoch, now_ms)
-        return one.log_end_offset > before
-
-    def follow_leader(self, high_watermark: int, log_start_offset: int) -> None:
-        """Take over what the leader says is committed, and where its log starts."""
-        one = self.log
-        committed = committed_offset(self.high_watermark, high_watermark, one.log_end_offset)
-        start = min(log_start_offset, committed)
-        if start > one.log_start_offset:
-            one.advance_log_start_offset(start, committed)
-        if committed > self.high_watermark:
-            self.high_watermark = committed
-            if self.watchers:
-                self._tell_watchers()
-
-    def truncate(self, offset: int, now_ms: int) -> None:
-        """Remove what the leader does not have."""
-        if offset < self.high_watermark:
-            log.warning(
-                "%s is cut to %d, below its high watermark %d", self.topic_partition, offset, self.high_watermark
-            )
-        self.log.truncate_to(offset, now_ms)
-        self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
-
-    def start_over_at(self, offset: int, now_ms: int) -> None:
-        """Remove everything: the leader's log starts after the end of this one."""
-        log.warning("%s starts over at %d; it ended at %d", self.topic_partition, offset, self.log.log_end_offset)
-        self.log.truncate_fully_and_start_at(offset, now_ms=now_ms)
-        self.high_watermark = offset
 
     # -- removing -------------------------------------------------------------------------
 

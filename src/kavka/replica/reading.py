@@ -14,9 +14,11 @@ from kavka.model.errors import (
     TopicAuthorizationFailed,
     UnknownServerError,
 )
+from kavka.model.settings.tiered import REMOTE_FETCH_MAX_WAIT_MS
 from kavka.replica.fetching import NO_SESSION, FetchEntry, FetchSet
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.partition import Partition
+from kavka.replica.tier import RecordsElsewhere, arrived
 from kavka.replica.waiting import Waiting
 from kavka.replication.isr import BrokerEpoch
 
@@ -48,6 +50,7 @@ class FetchAttempt:
     __slots__ = (
         "_abandoned",
         "_answer",
+        "_elsewhere",
         "_epoch",
         "_first",
         "_held_back",
@@ -57,6 +60,8 @@ class FetchAttempt:
         "_replicas",
         "_rows",
         "_scope",
+        "_urgent",
+        "_wake",
         "failed",
     )
 
@@ -81,14 +86,18 @@ class FetchAttempt:
         self._abandoned: Callable[[], bool] | None = None
         self._first = True
         self._held_back = 0
+        self._urgent = False
+        self._wake: Callable[[], None] | None = None
+        self._elsewhere: dict[FetchEntry, RecordsElsewhere] | None = None
         self.failed = False
+        """Whether a partition has an error, which the response may have to explain."""
 
     def look(self) -> bool:
         """Read what there is; whether that is enough to answer with."""
         scope = self._scope
         left = self._limits.max_bytes
         total = self._held_back = 0
-        self.failed = False
+        self.failed = self._urgent = False
         for entry in list(scope.dirty):  # what had nothing at an earlier look, and no news since, keeps its row
             try:
                 row, size = self._read(entry, left, total == 0)
@@ -103,7 +112,19 @@ class FetchAttempt:
             left -= size
             self._rows[entry] = row
         self._first = False
-        return total + self._held_back >= self._limits.min_bytes or self.failed
+        if self._elsewhere is not None:  # as in Kafka, what is elsewhere decides alone
+            return not self._waits_elsewhere
+        return total + self._held_back >= self._limits.min_bytes or self.failed or self._urgent
+
+    @property
+    def _waits_elsewhere(self) -> bool:
+        return self._elsewhere is not None and not all(one.done() for one in self._elsewhere.values())
+
+    def wait_ms(self, max_wait_ms: int) -> int:
+        """How long to wait after a look that was not enough: for a tier, as long as this node says."""
+        if not self._waits_elsewhere:
+            return max_wait_ms
+        return self._replicas.values[REMOTE_FETCH_MAX_WAIT_MS]
 
     def _read(self, entry: FetchEntry, left: int, min_one: bool) -> tuple[FetchedPartition, int]:
         limits, may_read = self._limits, self._may_read
@@ -115,18 +136,25 @@ class FetchAttempt:
         max_bytes = max(0, min(entry.max_bytes, left))
         if limits.follower is not None:
             return self._read_for_follower(partition, entry, limits.follower, max_bytes, min_one)
-        if limits.rack and (elsewhere := self._elsewhere(partition, entry)) is not None:
-            return elsewhere, 0
+        if limits.rack and (sent_on := self._at_other_replica(partition, entry)) is not None:
+            return sent_on, 0
         committed = limits.committed
-        records, high_watermark, stable, log_start, aborted, diverging = partition.fetch(
+        if self._elsewhere is not None and (asked := self._elsewhere.get(entry)) is not None:
+            return self._read_elsewhere(partition, entry, asked)
+        records, high_watermark, stable, log_start, aborted, diverging, elsewhere = partition.fetch(
             entry, committed=committed, max_bytes=max_bytes, min_one=min_one, leader_only=limits.leader_only
         )
         size = len(records) if records is not None else 0
         if diverging is not None:
-            self.failed = True  # answered at once, as errors are
+            self._urgent = True
             more = (diverging, None, None)
             return (entry.index, 0, high_watermark, stable, log_start, aborted, NO_REPLICA, b"", *more), 0
         if not size:
+            if elsewhere is not None:
+                self._elsewhere = self._elsewhere or {}
+                self._elsewhere[entry] = elsewhere
+                row, size = self._read_elsewhere(partition, entry, elsewhere)
+                return row, size or max_bytes  # nobody else is to have what this may need
             if partition.has_more(entry, committed):
                 # Its first batch has no room beside what others gave. It counts as Kafka counts it, cut.
                 self._held_back += 0 if min_one else max_bytes
@@ -136,7 +164,22 @@ class FetchAttempt:
                 entry.watch(partition)
         return (entry.index, 0, high_watermark, stable, log_start, aborted, NO_REPLICA, records or b""), size
 
-    def _elsewhere(self, partition: Partition, entry: FetchEntry) -> FetchedPartition | None:
+    def _read_elsewhere(
+        self, partition: Partition, entry: FetchEntry, asked: RecordsElsewhere
+    ) -> tuple[FetchedPartition, int]:
+        """What a tier has read; nothing if it has not yet, and then it is asked for again with the next fetch."""
+        limits = self._limits
+        if not asked.done():
+            stable, log_start = partition.last_stable_offset, partition.log_start_offset
+            none_yet = () if limits.committed else None
+            return (entry.index, 0, partition.high_watermark, stable, log_start, none_yet, NO_REPLICA, b""), 0
+        records, high_watermark, stable, log_start, aborted, *_ = partition.fetched_elsewhere(
+            entry, arrived(asked), committed=limits.committed, leader_only=limits.leader_only
+        )
+        row = (entry.index, 0, high_watermark, stable, log_start, aborted, NO_REPLICA, records or b"")
+        return row, len(records or b"")
+
+    def _at_other_replica(self, partition: Partition, entry: FetchEntry) -> FetchedPartition | None:
         """The row that sends a consumer to a replica in its own rack, answered at once."""
         if not self._replicas.selects_replicas:
             return None
@@ -144,18 +187,18 @@ class FetchAttempt:
         if replica is None:
             return None
         partition.require_epoch(max(entry.leader_epoch, -1))
-        self.failed = True
+        self._urgent = True
         stable, log_start = partition.last_stable_offset, partition.log_start_offset
         return (entry.index, 0, partition.high_watermark, stable, log_start, None, replica, b"")
 
     def _read_for_follower(
         self, partition: Partition, entry: FetchEntry, follower: BrokerEpoch, max_bytes: int, min_one: bool
     ) -> tuple[FetchedPartition, int]:
-        records, high_watermark, stable, log_start, _, diverging = partition.fetch_for_follower(
+        records, high_watermark, stable, log_start, _, diverging, _ = partition.fetch_for_follower(
             entry, follower, first=self._first, max_bytes=max_bytes, min_one=min_one
         )
         if diverging is not None:
-            self.failed = True
+            self._urgent = True
             more = (diverging, None, None)
             return (entry.index, 0, high_watermark, stable, log_start, None, NO_REPLICA, b"", *more), 0
         if records is None and entry.fetch_offset >= partition.log_end_offset:
@@ -212,11 +255,15 @@ class FetchAttempt:
         """Answer when there is enough, or when the time is up; not at all if the client has gone."""
         self._answer = answer
         self._abandoned = abandoned
-        self._scope.wake = waiting.park(wait_ms, self._look_again).wake
+        self._wake = waiting.park(wait_ms, self._look_again).wake
+        self._scope.wake = self._wake
         self._watch()
 
     def _watch(self) -> None:
         """Be woken by partitions that have something, but not enough, as by those that have nothing."""
+        if self._waits_elsewhere:
+            self._watch_elsewhere()
+            return
         follows = self._limits.follower is not None
         for entry in self._scope.dirty:
             partition = self._replicas.held(entry.topic, entry.index)
@@ -227,6 +274,18 @@ class FetchAttempt:
             else:
                 entry.watch(partition)
 
+    def _watch_elsewhere(self) -> None:
+        """Be woken by what is elsewhere alone: news from here would not make the answer any earlier."""
+        for asked in (self._elsewhere or {}).values():
+            asked.remove_done_callback(self._arrived)
+            asked.add_done_callback(self._arrived)
+
+    def _arrived(self, asked: RecordsElsewhere) -> None:
+        if not asked.cancelled():
+            asked.exception()  # seen, even if this fetch has been answered
+        if self._wake is not None and not self._waits_elsewhere:
+            self._wake()
+
     def _look_again(self, last: bool) -> bool:
         assert self._answer is not None
         assert self._abandoned is not None
@@ -236,6 +295,8 @@ class FetchAttempt:
         if self._abandoned():
             self._leave()
             return True
+        if self._waits_elsewhere and not last:
+            return False
         if not self.look() and not last:
             self._watch()
             return False

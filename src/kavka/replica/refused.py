@@ -50,7 +50,7 @@ def refused_row(
     """The partition's row of the response; only who asked the wrong node is told the leader."""
     if not isinstance(error, NotLeaderOrFollower):
         leader = None
-    start = -1 if partition is None or isinstance(error, WITHOUT_LOG_START) else partition.log.log_start_offset
+    start = -1 if partition is None or isinstance(error, WITHOUT_LOG_START) else partition.log_start_offset
     bad_records: Sequence[tuple[int, str | None]] = getattr(error, "record_errors", ())
     words = str(error) if isinstance(error, EXPLAINED) else None
     return (index, error.code, -1, -1, start, bad_records, words, leader)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kavka.model.settings import KAVKA_MAX_DECOMPRESSED_MESSAGE_BYTES, PRODUCER_ID_EXPIRATION_MS, topic
+from kavka.model.settings.tiered import REMOTE_LOG_STORAGE_SYSTEM_ENABLE
 from kavka.model.settings.values import Values
 from kavka.records.validate import ProduceRules
 from kavka.storage.config import LogConfig
@@ -27,6 +28,8 @@ class TopicRules:
     min_insync_replicas: int
     flushes: bool
     """Whether flush.messages asks for any forcing to disk at all."""
+    tiered: bool = False
+    """Whether the topic, and this node, keep records in a tier as well (remote.storage.enable)."""
     leader_throttled: tuple[str, ...] = ()
     follower_throttled: tuple[str, ...] = ()
 
@@ -45,6 +48,8 @@ def topic_rules(values: Values, node: Values) -> TopicRules:
         index_size_max_bytes=values[topic.TOPIC_SEGMENT_INDEX_BYTES],
         retention_ms=values[topic.TOPIC_RETENTION_MS],
         retention_bytes=values[topic.TOPIC_RETENTION_BYTES],
+        local_retention_ms=values[topic.TOPIC_LOCAL_RETENTION_MS],
+        local_retention_bytes=values[topic.TOPIC_LOCAL_RETENTION_BYTES],
         compact=compact,
         delete="delete" in policy,
         min_compaction_lag_ms=values[topic.TOPIC_MIN_COMPACTION_LAG_MS],
@@ -74,6 +79,7 @@ def topic_rules(values: Values, node: Values) -> TopicRules:
         produce,
         values[topic.TOPIC_MIN_INSYNC_REPLICAS],
         log.flush_messages < NEVER_FLUSHED,
+        node[REMOTE_LOG_STORAGE_SYSTEM_ENABLE] and values[topic.TOPIC_REMOTE_STORAGE_ENABLE] and not compact,
         tuple(values[topic.TOPIC_LEADER_REPLICATION_THROTTLED_REPLICAS]),
         tuple(values[topic.TOPIC_FOLLOWER_REPLICATION_THROTTLED_REPLICAS]),
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 
 from kavka.model.errors import KafkaStorageError
-from kavka.replica.checkpoints import Checkpoints
 from kavka.replica.dirs import LogDir
 from kavka.replica.manager import ReplicaManager
 from kavka.storage.dirs import write_clean_shutdown
@@ -13,7 +12,7 @@ from kavka.storage.dirs import write_clean_shutdown
 log = logging.getLogger(__name__)
 
 
-def stop_cleanly(replicas: ReplicaManager, checkpoints: Checkpoints, broker_epoch: int, *, also: str = "") -> None:
+def stop_cleanly(replicas: ReplicaManager, broker_epoch: int, *, also: str = "") -> None:
     """Write everything out; a directory with a log that failed is not marked, so that the next start looks at it.
 
     `also` is a directory without logs of partitions, which is in order already.
@@ -22,8 +21,8 @@ def stop_cleanly(replicas: ReplicaManager, checkpoints: Checkpoints, broker_epoc
     for partition in replicas:
         try:
             partition.log.close(sync=False)
-            if partition.log.failed is not None:
-                raise KafkaStorageError(partition.log.failed)
+            if partition.failed is not None:
+                raise KafkaStorageError(partition.failed)
         except KafkaStorageError as error:
             log.error("%s", error)
             unsound.add(replicas.directory_of(partition))
@@ -32,7 +31,7 @@ def stop_cleanly(replicas: ReplicaManager, checkpoints: Checkpoints, broker_epoc
             continue
         try:
             replicas.disk.sync_filesystem(directory.path)
-            checkpoints.write_all(directory)
+            replicas.checkpoints.write_all(directory)
             if directory not in unsound:
                 write_clean_shutdown(replicas.disk, directory.path, broker_epoch)
         except OSError as error:

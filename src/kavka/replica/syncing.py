@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from kavka.model.errors import KafkaError, KafkaStorageError
+from kavka.replica.partition import Partition
 from kavka.storage.log import Log
 from kavka.storage.sync import SyncJob
 
@@ -37,6 +38,11 @@ class Syncer:
             self._waiting.append((wanted, done))
         if not self._running:
             self._start()
+
+    def force(self, partition: Partition, done: Callable[[KafkaError | None], None]) -> None:
+        """Force a partition's log to disk and then call back, with why it could not be."""
+        log = partition.log
+        self.sync([log], lambda failed: done(failed.get(log)))
 
     def _start(self) -> None:
         if self._closed:

@@ -77,6 +77,7 @@ class Reaction(Enum):
     LATER = "ask again later"
     WAIT = "our epoch is over: wait for the metadata"
     RESET = "ask for the leader's offsets, and reset"
+    RESET_LOCAL = "ask for what the leader has on its disk, and begin there"
 
 
 _REACTIONS: Final = {
@@ -86,7 +87,7 @@ _REACTIONS: Final = {
     UnknownTopicOrPartition.code: Reaction.SOON,
     FencedLeaderEpoch.code: Reaction.WAIT,
     OffsetOutOfRange.code: Reaction.RESET,
-    OffsetMovedToTieredStorage.code: Reaction.RESET,
+    OffsetMovedToTieredStorage.code: Reaction.RESET_LOCAL,
 }
 
 

@@ -38,7 +38,8 @@ from kavka.protocol.schemas.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from kavka.records.control import txn_marker_batch
-from kavka.runtime.shard import Done, Port, Shard, State, settle
+from kavka.replica.committing import Done
+from kavka.runtime.shard import Port, Shard, State, settle
 from kavka.runtime.shards import Shards
 
 if TYPE_CHECKING:
@@ -74,10 +75,6 @@ class LeadingPort(Port, Protocol):
     """A partition that may be led by this node."""
 
     leader_epoch: int
-
-    @property
-    def leads(self) -> bool:
-        """Whether it is."""
 
 
 class Marker(NamedTuple):
@@ -123,12 +120,7 @@ class MarkerWriter:
             await self._write_offsets(partition.partition, batch, marker)
             return
         offset = port.append_own(batch, self._clock.now_ms(), marker.version)
-        if port.sync_due:
-            forced: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._force(port, lambda error: settle(forced, None, error))
-            await forced
-        if port.high_watermark <= offset:
-            await self._committed(port, offset)
+        await self._committed(port, offset)
 
     async def _write_offsets(self, index: int, batch: bytes, marker: Marker) -> None:
         """The groups whose offsets the transaction commits must hear of it."""
@@ -138,37 +130,22 @@ class MarkerWriter:
         except NOT_READY as error:  # what a transaction coordinator knows of a partition
             raise NotLeaderOrFollower(error.message) from error
 
-    async def _committed(self, port: LeadingPort, offset: int) -> None:
-        waiter = Committed(port, offset)
+    async def _committed(self, port: Port, offset: int) -> None:
+        """Wait until what is at an offset is on disk, if it has to be, and on the in-sync replicas."""
+        loop = asyncio.get_running_loop()
+        committed: asyncio.Future[None] = loop.create_future()
+        wait = port.when_committed(offset + 1, lambda error: settle(committed, None, error))
         try:
+            if port.sync_due:
+                forced: asyncio.Future[None] = loop.create_future()
+                self._force(port, lambda error: settle(forced, None, error))
+                await forced
             async with within(self._timeout_ms / 1000):
-                await waiter.done
+                await committed
         except TimeoutError:
             raise RequestTimedOut(f"a marker in {port.topic_partition} was not replicated in time") from None
         finally:
-            port.watchers.discard(waiter)
-
-
-class Committed:
-    """Waits until an offset of a partition is committed."""
-
-    def __init__(self, port: LeadingPort, offset: int) -> None:
-        self._port = port
-        self._offset = offset
-        self._epoch = port.leader_epoch
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        port.watchers.add(self)
-
-    def news(self) -> None:
-        """The high watermark or the leadership has changed."""
-        if self.done.done():
-            return
-        if not self._port.leads or self._port.leader_epoch != self._epoch:
-            self.done.set_exception(NotLeaderOrFollower(f"{self._port.topic_partition} has another leader"))
-        elif self._port.high_watermark > self._offset:
-            self.done.set_result(None)
-        else:
-            self._port.watchers.add(self)
+            wait.cancel()
 
 
 class Markers:

@@ -36,15 +36,13 @@ from kavka.model.settings.values import Values
 from kavka.model.transition import PARKED, Answer, CancelTimer, Divisible, Parked, Publish, SetTimer, Transition
 from kavka.model.types import TopicPartition
 from kavka.records.builder import BatchBuilder
-from kavka.replica.fetching import Watcher
+from kavka.replica.committing import Done, OffsetWait
 from kavka.runtime.timers import Timer, Timers
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 M = TypeVar("M", bound="Machine")
-Done = Callable[[KafkaError | None], None]
-"""Is told that what it waited for is committed, or why it is not."""
 Decide = Callable[[M, int], Transition[T]]
 """Asks a machine for a decision, at a time in milliseconds."""
 
@@ -54,9 +52,6 @@ RECORD_OVERHEAD: Final = 32
 
 class Port(Protocol):
     """What a shard needs of its partition."""
-
-    watchers: set[Watcher]
-    """Told once when the high watermark or the leadership changes."""
 
     led_since: int
     """The leader epoch in which this node came to lead, without a break since."""
@@ -74,10 +69,6 @@ class Port(Protocol):
         """The offset that the next record will get."""
 
     @property
-    def high_watermark(self) -> int:
-        """The first offset that is not committed."""
-
-    @property
     def max_batch_bytes(self) -> int:
         """The largest batch that may be appended."""
 
@@ -90,6 +81,9 @@ class Port(Protocol):
 
     def read_own(self, offset: int, max_bytes: int) -> bytes:
         """Batches from an offset on, committed or not; nothing at the log's end."""
+
+    def when_committed(self, offset: int, done: Done) -> OffsetWait:
+        """Call back once what is before an offset is committed, perhaps at once; or with why it will not be here."""
 
 
 class Machine(Protocol):
@@ -153,13 +147,20 @@ class State(Enum):
 class Written:
     """A batch that is in the log but perhaps not committed, and who waits for it."""
 
-    __slots__ = ("deadline_ms", "end_offset", "forced", "waiting")
+    __slots__ = ("committed", "deadline_ms", "forced", "wait", "waiting")
 
-    def __init__(self, end_offset: int, waiting: list[Done], deadline_ms: int) -> None:
-        self.end_offset = end_offset
+    def __init__(self, waiting: list[Done], deadline_ms: int, forced: bool) -> None:
         self.waiting = waiting
         self.deadline_ms = deadline_ms
-        self.forced = True
+        self.forced = forced
+        self.committed = False
+        self.wait: OffsetWait | None = None
+
+    def tell(self, error: KafkaError | None) -> None:
+        """Tell all who wait."""
+        waiting, self.waiting = self.waiting, []
+        for done in waiting:
+            done(error)
 
 
 class Shard(Generic[M]):
@@ -392,14 +393,18 @@ class Shard(Generic[M]):
         return True
 
     def _wrote(self, waiting: list[Done]) -> None:
-        """A batch is in the log: see to it that those who wait hear when it is committed."""
-        deadline_ms = self._around.clock.monotonic_ms() + self._around.commit_timeout_ms
-        written = Written(self._next_offset, waiting, deadline_ms)
-        self._written.append(written)
-        if self.port.sync_due:
-            written.forced = False
+        """A batch is in the log: those who wait hear when it is committed, and on disk if it has to be."""
+        written = self._await_commit(waiting, forced=not self.port.sync_due)
+        if not written.forced:
             self._around.force(self.port, lambda error: self._forced(written, error))
+
+    def _await_commit(self, waiting: list[Done], *, forced: bool = True) -> Written:
+        deadline_ms = self._around.clock.monotonic_ms() + self._around.commit_timeout_ms
+        written = Written(waiting, deadline_ms, forced)
+        self._written.append(written)
+        written.wait = self.port.when_committed(self._next_offset, lambda error: self._committed(written, error))
         self._settle()
+        return written
 
     def _forced(self, written: Written, error: KafkaError | None) -> None:
         if written not in self._written:
@@ -421,20 +426,23 @@ class Shard(Generic[M]):
         else:
             done(None)
 
-    def news(self) -> None:
-        """The partition's high watermark or leadership has changed."""
-        self._settle()
+    def _committed(self, written: Written, error: KafkaError | None) -> None:
+        """A batch is committed; or another node leads now, and this shard is soon closed, or loaded anew."""
+        if error is not None:
+            written.tell(coordinator_error(error))
+            return
+        written.committed = True
+        if self._written and self._written[0].committed:
+            self._settle()
 
     def _settle(self) -> None:
         written = self._written
-        while written and written[0].forced and written[0].end_offset <= self.port.high_watermark:
-            for done in written.popleft().waiting:
-                done(None)
+        while written and written[0].forced and written[0].committed:
+            written.popleft().tell(None)
         if self._commit_timer is not None:
             self._commit_timer.cancel()
             self._commit_timer = None
         if written:
-            self.port.watchers.add(self)
             delay_ms = written[0].deadline_ms - self._around.clock.monotonic_ms()
             self._commit_timer = self._around.timers.set(delay_ms, self._give_up)
 
@@ -443,11 +451,8 @@ class Shard(Generic[M]):
         now_ms = self._around.clock.monotonic_ms()
         late = [one for one in self._written if one.deadline_ms <= now_ms]
         for one in late:
-            waiting, one.waiting = one.waiting, []
             one.deadline_ms = now_ms + self._around.commit_timeout_ms
-            error = coordinator_error(RequestTimedOut("not committed in time"))
-            for done in waiting:
-                done(error)
+            one.tell(coordinator_error(RequestTimedOut("not committed in time")))
         self._commit_timer = None
         self._settle()
 
@@ -457,11 +462,7 @@ class Shard(Generic[M]):
         """All of the log was replayed: take requests from now on."""
         self.state = State.ACTIVE
         self._next_offset = self.port.log_end_offset
-        if self.port.high_watermark < self._next_offset:
-            # What an earlier leader wrote last is not committed yet, and nobody shall hear of it before it is.
-            deadline_ms = self._around.clock.monotonic_ms() + self._around.commit_timeout_ms
-            self._written.append(Written(self._next_offset, [], deadline_ms))
-            self._settle()
+        self._await_commit([])  # what an earlier leader wrote last: nobody shall hear of it before it is committed
         self.run(lambda machine, now_ms: machine.on_loaded(now_ms))
         missed, self._missed = self._missed, []
         for image, delta in missed:
@@ -502,7 +503,9 @@ class Shard(Generic[M]):
         if self._commit_timer is not None:
             self._commit_timer.cancel()
             self._commit_timer = None
-        self.port.watchers.discard(self)
+        for one in self._written:
+            if one.wait is not None:
+                one.wait.cancel()
         self._missed = []
         waiting = [done for one in self._written for done in one.waiting] + self._unwritten
         self._written, self._unwritten, self._builder = deque(), [], None

@@ -79,7 +79,7 @@ class Verdict:
             raise error
         found = self._guards.get(partition.topic_partition)
         if found is not None:
-            partition.log.producers.require_verified(*found.producer, found.guard)
+            partition.producers.require_verified(*found.producer, found.guard)
 
 
 class Verification:
@@ -125,7 +125,7 @@ class Verification:
 
     def _start(self, partition: Partition, producer: tuple[int, int], sequence: int, knows: Knows) -> Guarded | None:
         try:
-            guard = partition.log.producers.start_verification(
+            guard = partition.producers.start_verification(
                 *producer, sequence, bumps_epoch=knows.adds, now_ms=self._clock.now_ms()
             )
         except InvalidProducerEpoch:
@@ -170,7 +170,7 @@ class Verification:
             raise NotCoordinator(f"{topic}-{index} is not coordinated here")
         if not knows.adds and not self._replicas.values[keys.TRANSACTION_PARTITION_VERIFICATION_ENABLE]:
             return lambda: None
-        producers = partition.log.producers
+        producers = partition.producers
         guard = producers.start_verification(
             *producer, NO_SEQUENCE, bumps_epoch=knows.adds, now_ms=self._clock.now_ms()
         )

@@ -8,7 +8,6 @@ import threading
 import pytest
 
 from kavka.model.types import TopicPartition
-from kavka.replica.checkpoints import Checkpoints
 from kavka.storage import files
 from kavka.storage.checkpoint import read_offsets
 
@@ -17,7 +16,7 @@ ORDERS = TopicPartition("orders", 0)
 
 @pytest.fixture
 def checkpoints(held):
-    return Checkpoints(held.replicas)
+    return held.replicas.checkpoints
 
 
 @pytest.fixture
@@ -99,7 +98,7 @@ def test_it_is_gone_also_if_a_restart_lies_between(held, checkpoints, stored):
     write(checkpoints, files.LOG_STARTS)
     held.delete()
     replicas = held.start()
-    again = Checkpoints(replicas)
+    again = replicas.checkpoints
     assert again.read(replicas.dirs[0], files.LOG_STARTS) == {ORDERS: 2}
     held.topic("orders")
     assert stored(files.LOG_STARTS) == {}

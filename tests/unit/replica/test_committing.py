@@ -7,7 +7,9 @@ import asyncio
 import pytest
 
 from kavka.model.errors import NotEnoughReplicasAfterAppend, NotLeaderOrFollower, RequestTimedOut
-from kavka.replica.committing import Awaited, ReplicasWait, committed, deleted
+from kavka.model.types import TopicPartition
+from kavka.replica.committing import Awaited, OffsetWait, ReplicasWait, committed, deleted
+from kavka.replica.fetching import Watcher
 from kavka.replica.waiting import Waiting
 
 
@@ -15,13 +17,19 @@ class Played:
     """A partition whose progress the test decides."""
 
     def __init__(self):
-        self.topic_partition = "orders-0"
+        self.topic_partition = TopicPartition("orders", 0)
         self.leads = True
         self.led_since = 0
         self.high_watermark = 0
         self.low_watermark = 0
         self.enough_in_sync = True
-        self.watchers = set()
+        self.watchers: set[Watcher] = set()
+
+    def when_committed(self, offset, done, led_since=None):
+        return OffsetWait(self, lambda: self.high_watermark, offset, led_since, done)
+
+    def when_deleted(self, offset, done, led_since=None):
+        return OffsetWait(self, lambda: self.low_watermark, offset, led_since, done)
 
     def change(self, **fields):
         for name, value in fields.items():
@@ -36,14 +44,14 @@ def played():
     return Played()
 
 
-def wait(test, *partitions, reached=committed, timeout_ms=10_000):
+def wait(test, *partitions, when=committed, timeout_ms=10_000):
     """Wait for offset 5 of each partition while the test changes them; the errors at the end."""
 
     async def go():
         waiting = Waiting(asyncio.get_running_loop())
         done = asyncio.get_running_loop().create_future()
         awaited = {number: Awaited(one, 5, 0) for number, one in enumerate(partitions)}
-        ReplicasWait(awaited, reached, done.set_result).park(timeout_ms, waiting)
+        ReplicasWait(awaited, when, done.set_result).park(timeout_ms, waiting)
         await test(done)
         found = {key: type(error) for key, error in (await asyncio.wait_for(done, 5)).items()}
         assert waiting.parked == 0
@@ -114,4 +122,4 @@ def test_a_deletion_waits_for_the_low_watermark_and_needs_no_in_sync_replicas(pl
         assert not done.done()
         played.change(low_watermark=5)
 
-    assert wait(test, played, reached=deleted) == {}
+    assert wait(test, played, when=deleted) == {}

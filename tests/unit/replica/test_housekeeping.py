@@ -7,7 +7,6 @@ import threading
 
 import pytest
 
-from kavka.replica.checkpoints import Checkpoints
 from kavka.replica.housekeeping import Housekeeping
 from kavka.replica.syncing import Syncer
 
@@ -22,7 +21,7 @@ def keep(held):
         async def go():
             syncer = Syncer(asyncio.get_running_loop())
             try:
-                house = Housekeeping(held.replicas, syncer, Checkpoints(held.replicas), held.clock)
+                house = Housekeeping(held.replicas, syncer, held.clock)
                 for name in names:
                     if isinstance(name, int):
                         held.clock.advance(name)
@@ -102,7 +101,7 @@ def test_the_time_of_flush_ms_begins_anew_after_each_flush(held, keep):
 
     async def go():
         syncer = Syncer(asyncio.get_running_loop())
-        keeping = Housekeeping(held.replicas, syncer, Checkpoints(held.replicas), held.clock)
+        keeping = Housekeeping(held.replicas, syncer, held.clock)
         for step in range(8):
             if step % 4 == 0:
                 held.produce(partition)
@@ -122,13 +121,13 @@ def test_deleted_logs_are_removed_after_their_delay_and_leftovers_at_once(held, 
     held.topic("orders", file_delete_delay_ms=1000)
     held.delete()
     (held.root / "left-0.0-delete").mkdir()
-    held.replicas.leftovers.append(str(held.root / "left-0.0-delete"))
+    held.replicas.removals.leftovers.append(str(held.root / "left-0.0-delete"))
     keep("remove_deleted")
     assert names(held, "left*") == []
     assert len(names(held, "orders-0.*-delete")) == 1
     keep(1000, "remove_deleted")
     assert names(held, "orders*") == []
-    assert not held.replicas.deleted
+    assert not held.replicas.removals.deleted
 
 
 @pytest.mark.parametrize("kind", ["read", "rename", "write", "remove", "sync"])
@@ -154,7 +153,7 @@ def test_a_piece_of_work_that_fails_is_done_again_at_its_next_time(held, caplog)
             raise ZeroDivisionError
 
     async def go():
-        keeping = Failing(held.replicas, None, Checkpoints(held.replicas), held.clock)
+        keeping = Failing(held.replicas, None, held.clock)
         task = asyncio.ensure_future(keeping.run())
         await asyncio.sleep(0)
         while len(done) < 2:

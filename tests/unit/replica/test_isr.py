@@ -76,7 +76,7 @@ def test_a_refusal_ends_it(replicated, held, controller):
         controller.answers = [IneligibleReplica.code]
         assert await manager.send()
         assert (replicated.partition.isr, manager.failures) == ((1, 2), 1)
-        assert not held.replicas.proposed
+        assert not held.replicas.proposals
 
     asyncio.run(test())
 

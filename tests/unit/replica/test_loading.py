@@ -9,7 +9,6 @@ import pytest
 from kavka.metadata.image.configs import ResourceType
 from kavka.model.errors import KafkaStorageError
 from kavka.model.types import Uuid
-from kavka.replica.checkpoints import Checkpoints
 from kavka.replica.dirs import LogDir
 from kavka.replica.loading import Loading, TwiceError
 from kavka.replica.stopping import stop_cleanly
@@ -24,7 +23,7 @@ def load(held, *, clean=False, stop=False):
         stopping = asyncio.Event()
         if stop:
             stopping.set()
-        loading = Loading(replicas, Checkpoints(replicas), held.disk, held.clock, lambda: next(held.names))
+        loading = Loading(replicas, held.disk, held.clock, lambda: next(held.names))
         return await loading.run(held.machine.image, stopping)
 
     return asyncio.run(go())
@@ -35,7 +34,7 @@ def names(held):
 
 
 def stop(held):
-    stop_cleanly(held.replicas, Checkpoints(held.replicas), 1)
+    stop_cleanly(held.replicas, 1)
 
 
 @pytest.mark.parametrize("clean", [False, True])
@@ -67,11 +66,11 @@ def test_a_log_of_no_topic_is_set_aside_and_gone_after_the_next_start(held):
     held.write(held.machine.delete_topics([held.machine.image.topics.by_name["gone"].id]))
     path = held.root / "gone-0"
     if not path.exists():  # the replicas have followed: as if they had been down
-        held.disk.rename(held.replicas.deleted[0].log.path, str(path))
+        held.disk.rename(held.replicas.removals.deleted[0].log.path, str(path))
     assert load(held, clean=True)
     (stray,) = held.root.glob("gone-0.*-stray")
     assert load(held, clean=True)
-    assert held.replicas.leftovers == [str(stray)]
+    assert held.replicas.removals.leftovers == [str(stray)]
 
 
 def test_a_log_of_another_topic_of_the_same_name_is_not_taken_for_this_ones(held):
@@ -123,7 +122,7 @@ def test_directories_marked_for_deletion_wait_for_housekeeping(held):
     held.topic("orders")
     held.delete()
     assert load(held)
-    assert held.replicas.leftovers == [str(held.root / names(held)[0])]
+    assert held.replicas.removals.leftovers == [str(held.root / names(held)[0])]
 
 
 def test_a_stop_while_loading_creates_nothing_over_what_is_not_loaded_yet(held):
@@ -162,7 +161,7 @@ def with_second_directory(held):
     replicas.dirs.append(LogDir(held.disk, str(second), Uuid(b"s" * 16), clean=True))
 
     async def go():
-        loading = Loading(replicas, Checkpoints(replicas), held.disk, held.clock, lambda: next(held.names))
+        loading = Loading(replicas, held.disk, held.clock, lambda: next(held.names))
         return await loading.run(held.machine.image, asyncio.Event())
 
     return second, go

@@ -43,7 +43,7 @@ def test_a_deleted_topic_frees_its_name_at_once_and_keeps_its_files_for_a_while(
     held.produce(held.topic("orders"), b"old")
     held.delete()
     assert not (held.root / "orders-0").exists()
-    (deleted,) = held.replicas.deleted
+    (deleted,) = held.replicas.removals.deleted
     assert deleted.at_ms == held.clock.now_ms() + 60_000
     assert deleted.log.path.endswith("-delete")
     again = held.topic("orders")
@@ -56,7 +56,7 @@ def test_a_topic_whose_log_failed_can_be_deleted_and_created_again(held):
     held.produce(partition)
     partition.log.failed = "the disk said no"
     held.delete()
-    assert len(held.replicas.deleted) == 2
+    assert len(held.replicas.removals.deleted) == 2
     assert not (held.root / "orders-0").exists()
     assert held.produce(held.topic("orders")).first_offset == 0
 
@@ -68,7 +68,7 @@ def test_a_directory_that_cannot_be_renamed_is_set_aside_when_its_name_is_used_a
     held.replicas.find("orders", 0).log.roll(held.clock.now_ms())
     held.disk.faults = {"rename": "orders-0"}
     held.delete()
-    assert [deleted.log.topic_partition.partition for deleted in held.replicas.deleted] == [1]
+    assert [deleted.log.topic_partition.partition for deleted in held.replicas.removals.deleted] == [1]
     with pytest.raises(KafkaStorageError):
         held.topic("orders")
     held.disk.faults = {}

@@ -22,7 +22,7 @@ class Partition:
         self.records = b""
 
     def fetch(self, entry: FetchEntry, **limits: object) -> tuple[Any, ...]:
-        return self.records, 9, 9, 0, None, None
+        return self.records, 9, 9, 0, None, None, None
 
     def has_more(self, entry: FetchEntry, committed: bool) -> bool:
         return False

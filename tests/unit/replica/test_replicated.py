@@ -146,7 +146,7 @@ class TestInSyncReplicas:
         replicated = Replicated(held, isr=(1, 2))
         partition = replicated.partition
         replicated.fetch(3, 0)
-        change = held.replicas.proposed[partition]
+        change = held.replicas.proposals[partition]
         assert change.replicas == (1, 2, 3)
         assert partition.wants(change)
         outcome = IsrOutcome(change.topic_id, 0, 0, 1, partition.leader_epoch, change.partition_epoch + 1, (1, 2, 3))
@@ -158,7 +158,7 @@ class TestInSyncReplicas:
         replicated = Replicated(held, isr=(1, 2))
         partition = replicated.partition
         replicated.fetch(3, 0)
-        change = held.replicas.proposed[partition]
+        change = held.replicas.proposals[partition]
         outcome = IsrOutcome(change.topic_id, 0, 0, 1, partition.leader_epoch, change.partition_epoch + 5, (1, 2, 3))
         partition.isr_answered(change, outcome)
         replicated.lead(isr=(1,))
@@ -169,9 +169,9 @@ class TestInSyncReplicas:
         beat = Heartbeat(3, replicated.epochs[3], 0, want_fence=True)
         held.write(held.machine.heartbeat(beat, 0))
         replicated.fetch(3, 0)
-        assert replicated.partition not in held.replicas.proposed
+        assert replicated.partition not in held.replicas.proposals
         held.write(held.machine.heartbeat(Heartbeat(3, replicated.epochs[3], held.machine.image.offset), 0))
-        assert held.replicas.proposed[replicated.partition].replicas == (1, 2, 3)
+        assert held.replicas.proposals[replicated.partition].replicas == (1, 2, 3)
 
     def test_one_that_falls_behind_is_proposed_to_leave(self, replicated, held):
         held.produce(replicated.partition)
@@ -179,12 +179,12 @@ class TestInSyncReplicas:
         held.clock.advance(30_001)
         replicated.fetch(2, 1)
         replicated.partition.shrink_isr()
-        assert held.replicas.proposed[replicated.partition].replicas == (1, 2)
+        assert held.replicas.proposals[replicated.partition].replicas == (1, 2)
 
     def test_nothing_is_wanted_any_more_by_who_does_not_lead(self, held):
         replicated = Replicated(held, isr=(1, 2))
         replicated.fetch(3, 0)
-        change = held.replicas.proposed[replicated.partition]
+        change = held.replicas.proposals[replicated.partition]
         replicated.lead(leader=2, leader_epoch=1)
         assert not replicated.partition.wants(change)
         assert not replicated.partition.isr_answered(change, IsrOutcome(change.topic_id, 0, 0))
@@ -300,7 +300,7 @@ def test_a_partition_that_moves_away_is_deleted(replicated, held):
     assert held.replicas.held("orders", 0) is None
     with pytest.raises(NotLeaderOrFollower):
         held.replicas.find("orders", 0)
-    assert len(held.replicas.deleted) == 1
+    assert len(held.replicas.removals.deleted) == 1
 
 
 def test_a_directory_with_a_failed_log_goes_offline_where_another_node_can_stand_in(replicated, held):

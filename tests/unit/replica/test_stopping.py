@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kavka.model.types import TopicPartition
-from kavka.replica.checkpoints import Checkpoints
 from kavka.replica.stopping import stop_cleanly
 from kavka.storage import files
 from kavka.storage.checkpoint import read_offsets
@@ -14,7 +13,7 @@ from kavka.storage.dirs import take_clean_shutdown
 
 def test_everything_is_written_and_then_marked(held):
     held.produce(held.topic("orders"))
-    stop_cleanly(held.replicas, Checkpoints(held.replicas), 42)
+    stop_cleanly(held.replicas, 42)
     assert read_offsets(held.disk, f"{held.root}/{files.RECOVERY_POINTS}") == {TopicPartition("orders", 0): 1}
     assert take_clean_shutdown(held.disk, str(held.root)) == 42
 
@@ -23,7 +22,7 @@ def test_a_log_that_failed_leaves_its_directory_unmarked(held, caplog):
     held.produce(held.topic("orders"))
     held.produce(held.topic("sound"))
     held.replicas.find("orders", 0).log.failed = "it could not be cut back"
-    stop_cleanly(held.replicas, Checkpoints(held.replicas), 42)
+    stop_cleanly(held.replicas, 42)
     points = read_offsets(held.disk, f"{held.root}/{files.RECOVERY_POINTS}")
     assert points == {TopicPartition("orders", 0): 0, TopicPartition("sound", 0): 1}
     assert take_clean_shutdown(held.disk, str(held.root)) is None
@@ -34,6 +33,6 @@ def test_a_log_that_failed_leaves_its_directory_unmarked(held, caplog):
 def test_a_directory_that_cannot_be_written_is_not_marked(held, fault, caplog):
     held.produce(held.topic("orders"))
     held.disk.faults = fault
-    stop_cleanly(held.replicas, Checkpoints(held.replicas), 42)
+    stop_cleanly(held.replicas, 42)
     assert take_clean_shutdown(held.disk, str(held.root)) is None
     assert "could not be written out" in caplog.text

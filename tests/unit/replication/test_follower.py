@@ -68,7 +68,7 @@ def test_out_of_range_means_a_leader_that_has_less_or_one_that_has_deleted_what_
         (UnknownTopicId, Reaction.SOON),
         (FencedLeaderEpoch, Reaction.WAIT),
         (OffsetOutOfRange, Reaction.RESET),
-        (OffsetMovedToTieredStorage, Reaction.RESET),
+        (OffsetMovedToTieredStorage, Reaction.RESET_LOCAL),
         (KafkaStorageError, Reaction.LATER),
         (CorruptMessage, Reaction.LATER),
     ],

@@ -15,8 +15,9 @@ from kavka.model.settings.values import Values
 from kavka.model.transition import Transition
 from kavka.model.types import TopicPartition
 from kavka.records.batch import records, scan
+from kavka.replica.committing import Done, OffsetWait
 from kavka.replica.fetching import Watcher
-from kavka.runtime.shard import Done, Port, Shard, Surroundings
+from kavka.runtime.shard import Port, Shard, Surroundings
 from kavka.runtime.timers import Timers
 
 
@@ -57,9 +58,12 @@ class PlayedPartition:
                 found += batch
         return found
 
-    def commit(self) -> None:
-        """The followers have everything."""
-        self.high_watermark = self.log_end_offset
+    def when_committed(self, offset: int, done: Done) -> OffsetWait:
+        return OffsetWait(self, lambda: self.high_watermark, offset, None, done)
+
+    def commit(self, offset: int | None = None) -> None:
+        """The followers have everything, or what is before an offset."""
+        self.high_watermark = self.log_end_offset if offset is None else offset
         watchers, self.watchers = self.watchers, set()
         for watcher in watchers:
             watcher.news()

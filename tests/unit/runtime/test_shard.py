@@ -143,8 +143,7 @@ class TestCommitting:
             await turns()
             (second,) = await tasks(world.write("b"))
             await turns()
-            world.port.high_watermark = 1
-            world.shard.news()
+            world.port.commit(1)
             await turns()
             assert (first.done(), second.done()) == (True, False)
             world.port.commit()
@@ -357,7 +356,7 @@ class TestUnloading:
             world.shard.close()
             world.force.waiting.pop()(None)
             world.shard.on_metadata(EMPTY, MetadataDelta())
-            world.shard.news()
+            world.port.commit()
             with pytest.raises(NotCoordinator):
                 await write
             assert world.machine.metadata == []

@@ -55,7 +55,7 @@ class Replicas:
     def __init__(self, **settings):
         self.values = broker_values({key.replace("_", "."): str(value) for key, value in settings.items()})
         self.partitions = {
-            tp: SimpleNamespace(topic_partition=tp, leads=True, log=SimpleNamespace(producers=ProducerStates(tp)))
+            tp: SimpleNamespace(topic_partition=tp, leads=True, producers=ProducerStates(tp))
             for tp in (A0, A1, OFFSETS)
         }
 
@@ -254,7 +254,7 @@ def test_what_goes_wrong_elsewhere_is_said_as_here(play, world, answer, expected
 def test_a_verdict_that_comes_after_a_marker_lets_nothing_in(play, world):
     async def case():
         verdict = await world.judge((0, batch()), version=11)
-        world.partition().log.producers.verifications.clear()  # as a marker does
+        world.partition().producers.verifications.clear()  # as a marker does
         with pytest.raises(InvalidTxnState):
             verdict.require(world.partition())
 

@@ -50,13 +50,13 @@ async def delete_records(
     for place, one in awaited.items():
         if replicas.held(*place) is one.partition and replicas.directory_of(one.partition) in lost:
             failed[place] = KafkaStorageError("a restart would bring the records back")
-    waiting = {place: one for place, one in awaited.items() if deleted(one.partition) < one.offset}
+    waiting = {place: one for place, one in awaited.items() if one.partition.low_watermark < one.offset}
     if waiting:
         failed = {**await on_all_replicas(waiting, request.timeout_ms), **failed}
 
     def result(topic: str, index: int) -> DeleteRecordsPartitionResult:
         error = failed.get((topic, index))
-        low = -1 if error is not None else deleted(awaited[topic, index].partition)
+        low = -1 if error is not None else awaited[topic, index].partition.low_watermark
         code = 0 if error is None else error.code
         return DeleteRecordsPartitionResult(partition_index=index, low_watermark=low, error_code=code)
 

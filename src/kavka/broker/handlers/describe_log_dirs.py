@@ -55,8 +55,8 @@ async def describe(
             topics.setdefault(name, []).append(
                 DescribeLogDirsPartition(
                     partition_index=index,
-                    partition_size=partition.log.size_bytes,
-                    offset_lag=max(partition.high_watermark - partition.log.log_end_offset, 0),
+                    partition_size=partition.size_bytes,
+                    offset_lag=max(partition.high_watermark - partition.log_end_offset, 0),
                     is_future_key=False,
                 )
             )

@@ -59,6 +59,6 @@ def describe(ctx: Context, topic: str, index: int, replicas: ReplicaManager) -> 
                 coordinator_epoch=state.coordinator_epoch,
                 current_txn_start_offset=state.txn_first_offset,
             )
-            for state in partition.log.producers
+            for state in partition.producers
         ],
     )

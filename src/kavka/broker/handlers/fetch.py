@@ -61,14 +61,14 @@ class Fetch:
         limits = self._limits(request, version)
         may_read = reading(connection.session.guard, follows=limits.follower is not None)
         attempt = FetchAttempt(self._replicas, scope, limits, incremental=incremental, may_read=may_read)
-        if attempt.look() or request.max_wait_ms <= 0 or not scope.entries:
+        if attempt.look() or (wait_ms := attempt.wait_ms(request.max_wait_ms)) <= 0 or not scope.entries:
             topics = attempt.result()
             if attempt.failed:
                 return self._with_errors(connection.session.listener, version, correlation_id, scope.id, topics)
             return encode_fetch_response(version, correlation_id, 0, 0, scope.id, topics)
         slot = connection.open_slot(exclusive=True)
         attempt.park(
-            request.max_wait_ms,
+            wait_ms,
             self._waiting,
             lambda topics: slot.answer(
                 self._with_errors(connection.session.listener, version, correlation_id, scope.id, topics)

@@ -18,6 +18,7 @@ from kavka.model.errors import (
     OffsetNotAvailable,
     UnsupportedVersion,
 )
+from kavka.model.settings.tiered import REMOTE_LIST_OFFSETS_REQUEST_TIMEOUT_MS
 from kavka.protocol.schemas.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -28,8 +29,8 @@ from kavka.protocol.schemas.list_offsets import (
 from kavka.quorum.controller_loop import Turn
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.partition import Partition
+from kavka.replica.tier import result_of
 from kavka.security.acl import Operation, ResourceType
-from kavka.storage.segment import Search, TimestampOffset
 
 LATEST = -1
 EARLIEST = -2
@@ -68,7 +69,8 @@ async def list_offsets(request: ListOffsetsRequest, ctx: Context, replicas: Repl
                 if row.timestamp < 0 and ctx.api_version < SINCE_VERSION.get(row.timestamp, 99):
                     raise UnsupportedVersion(f"timestamp {row.timestamp} is not known to version {ctx.api_version}")
                 partition = replicas.find(topic.name, row.partition_index)
-                rows.append(await answer(partition, row, request, ctx.api_version, turn))
+                wait_ms = request.timeout_ms or replicas.values[REMOTE_LIST_OFFSETS_REQUEST_TIMEOUT_MS]
+                rows.append(await answer(partition, row, request, ctx.api_version, turn, wait_ms))
             except KafkaError as error:
                 if isinstance(error, OffsetNotAvailable) and ctx.api_version < 5:
                     error = LeaderNotAvailable(error.message)
@@ -78,14 +80,19 @@ async def list_offsets(request: ListOffsetsRequest, ctx: Context, replicas: Repl
 
 
 async def answer(
-    partition: Partition, row: ListOffsetsPartition, request: ListOffsetsRequest, version: int, turn: Turn
+    partition: Partition,
+    row: ListOffsetsPartition,
+    request: ListOffsetsRequest,
+    version: int,
+    turn: Turn,
+    wait_ms: int,
 ) -> ListOffsetsPartitionResponse:
     """One partition's row."""
     if request.replica_id == DEBUGGING:
         partition.require_epoch(row.current_leader_epoch)
     else:
         partition.require_leader(row.current_leader_epoch)
-    found = await look_up(partition, row.timestamp, request, turn)
+    found = await look_up(partition, row.timestamp, request, turn, wait_ms)
     timestamp, offset, epoch = found or (-1, -1, -1)
     return ListOffsetsPartitionResponse(
         partition_index=row.partition_index,
@@ -97,43 +104,34 @@ async def answer(
 
 
 async def look_up(
-    partition: Partition, timestamp: int, request: ListOffsetsRequest, turn: Turn
+    partition: Partition, timestamp: int, request: ListOffsetsRequest, turn: Turn, wait_ms: int
 ) -> tuple[int, int, int] | None:
     """Timestamp, offset and leader epoch of what was asked for, if there is any."""
-    log = partition.log
     client = request.replica_id == CONSUMER
     if not client:
-        end = log.log_end_offset
+        end = partition.log_end_offset
     elif request.isolation_level == READ_COMMITTED:
         end = partition.last_stable_offset
     else:
         end = partition.high_watermark
-    if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        start = log.log_start_offset
-        earliest = log.epochs.earliest
-        return -1, start, earliest[0] if earliest is not None and earliest[1] <= start else -1
+    if timestamp == EARLIEST:
+        return partition.earliest()
+    if timestamp == EARLIEST_LOCAL:
+        return partition.earliest_local()
     unsettled = client and partition.behind_epoch_start
     if timestamp == LATEST:
         if unsettled:
             raise OffsetNotAvailable(f"{partition.topic_partition} has a new leader that has not caught up yet")
         return -1, end, partition.leader_epoch
-    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return -1, -1, -1  # nothing is tiered while remote storage is off for the topic
-    search = log.search_max_timestamp() if timestamp == MAX_TIMESTAMP else log.search_timestamp(timestamp)
-    found = await result_of(search, turn)
+    if timestamp == LATEST_TIERED:
+        return partition.latest_tiered()
+    if timestamp == EARLIEST_PENDING_UPLOAD:
+        return partition.earliest_not_tiered()
+    by_time, newest = partition.search_timestamp, partition.search_max_timestamp
+    search = newest() if timestamp == MAX_TIMESTAMP else by_time(timestamp)
+    found = await result_of(search, turn.breathe, wait_ms)
     if found is not None and found.offset < end:
         return found.timestamp, found.offset, found.leader_epoch
     if unsettled:
         raise OffsetNotAvailable(f"{partition.topic_partition} has a new leader that has not caught up yet")
     return None
-
-
-async def result_of(search: Search, turn: Turn) -> TimestampOffset | None:
-    """What a search comes to, others having turns in between if it takes long."""
-    while True:
-        try:
-            next(search)
-        except StopIteration as end:
-            found: TimestampOffset | None = end.value
-            return found
-        await turn.breathe()

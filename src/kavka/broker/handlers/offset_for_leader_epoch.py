@@ -45,6 +45,5 @@ def end_offset(ctx: Context, topic: str, row: OffsetForLeaderPartition, replicas
         partition.require_leader(row.current_leader_epoch)
     except KafkaError as error:
         return EpochEndOffset(error_code=error.code, partition=row.partition)
-    log = partition.log
-    epoch, end = log.epochs.end_offset_for(row.leader_epoch, log.log_end_offset)
+    epoch, end = partition.end_of_epoch(row.leader_epoch)
     return EpochEndOffset(error_code=0, partition=row.partition, leader_epoch=epoch, end_offset=end)

@@ -7,7 +7,6 @@ import pytest
 from kavka.broker.handlers.delete_records import delete_records
 from kavka.model.types import TopicPartition
 from kavka.protocol.schemas.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from kavka.replica.checkpoints import Checkpoints
 from kavka.storage import files
 from kavka.storage.checkpoint import read_offsets
 
@@ -19,7 +18,7 @@ def tell(ask, held):
     def call(offset, topic="orders", index=0, version=2):
         row = DeleteRecordsPartition(partition_index=index, offset=offset)
         request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=[row])], timeout_ms=1)
-        answer = ask(delete_records, request, version, held.replicas, Checkpoints(held.replicas))
+        answer = ask(delete_records, request, version, held.replicas, held.replicas.checkpoints)
         (found,) = answer.topics[0].partitions
         return found.error_code, found.low_watermark
 

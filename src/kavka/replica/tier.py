@@ -1,0 +1,85 @@
+"""The port to tiers: where records of a partition are that are not on this disk any more.
+
+What lies elsewhere is a future: a fetch parks on it, a search by time waits for it. Nothing of a tier is known here
+but this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import Future
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+from kavka.model.errors import RequestTimedOut, UnknownServerError
+from kavka.model.types import FileSlice, TopicPartition, Uuid
+from kavka.replica.rules import TopicRules
+from kavka.storage.segment import TimestampOffset
+
+T = TypeVar("T")
+
+
+class TieredRecords(NamedTuple):
+    """What a tier gives of a partition: whole batches, the first of which has the offset that was asked for."""
+
+    records: bytes | FileSlice
+    upper_bound_offset: int
+    """An offset that none of the records reaches."""
+    aborted: Sequence[tuple[int, int]] = ()
+    """Producer id and first offset of the aborted transactions among them whose end the tier has as well."""
+
+
+RecordsElsewhere = Future[TieredRecords]
+OffsetElsewhere = Future[TimestampOffset | None]
+OffsetSearch = Generator[OffsetElsewhere | None, None, TimestampOffset | None]
+"""A search that is done step by step, each of which is short, or has to wait for what it yields."""
+
+
+class Tier(Protocol):
+    """What a tier keeps of one partition."""
+
+    @property
+    def end_offset(self) -> int:
+        """All before this offset is kept, so that the disk need not keep it."""
+
+    def read(
+        self, offset: int, max_bytes: int, up_to_offset: int, *, min_one: bool, committed: bool
+    ) -> RecordsElsewhere:
+        """Read as the local log is read, with what was aborted if only committed data is wanted.
+
+        OffsetOutOfRange if the tier has no such offset. Who asks may stop waiting, and ask again: the read goes on
+        meanwhile, or it would never come to an end.
+        """
+
+    def search_timestamp(self, timestamp: int, from_offset: int) -> OffsetElsewhere:
+        """The first record from an offset on whose timestamp is at least this one."""
+
+
+class Tiers(Protocol):
+    """The tiers of a node."""
+
+    def tier_of(self, topic_id: Uuid, topic_partition: TopicPartition, rules: TopicRules) -> Tier | None:
+        """What stands behind the log of a partition whose topic has remote.storage.enable; None if nothing does."""
+
+
+def arrived(asked: Future[T]) -> T:
+    """What came of a future that is done; a tier that gave it up is a fault of this node to its clients."""
+    if asked.cancelled():
+        raise UnknownServerError("the tier gave up what was asked of it")
+    return asked.result()
+
+
+async def result_of(
+    search: OffsetSearch, breathe: Callable[[], Awaitable[None]], wait_ms: int
+) -> TimestampOffset | None:
+    """What a search comes to, others having turns in between if it takes long, or has to wait."""
+    while True:
+        try:
+            elsewhere = next(search)
+        except StopIteration as end:
+            found: TimestampOffset | None = end.value
+            return found
+        if elsewhere is None:
+            await breathe()
+        elif not (await asyncio.wait([elsewhere], timeout=wait_ms / 1000))[0]:
+            raise RequestTimedOut("what is not on this disk could not be searched in time")

@@ -1,0 +1,281 @@
+"""A partition's log as one, be it on this disk or elsewhere: what may be read of it, and what a follower does to it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import cast
+
+from kavka.model.errors import CorruptMessage, KafkaStorageError, OffsetOutOfRange
+from kavka.model.types import FileSlice, TopicPartition, Uuid
+from kavka.records.batch import TRUNCATED, scan_prefix
+from kavka.replica.fetching import FetchEntry, Watcher
+from kavka.replica.rules import TopicRules
+from kavka.replica.tier import OffsetSearch, RecordsElsewhere, Tier, arrived
+from kavka.replication.follower import committed_offset
+from kavka.storage.disk import Buffer, DiskFile
+from kavka.storage.log import Log, UnexpectedOffset
+from kavka.storage.producer_state import ProducerStates
+from kavka.storage.retention import Expired
+from kavka.storage.segment import TimestampOffset
+
+log = logging.getLogger(__name__)
+
+NONE_SUCH = TimestampOffset(-1, -1, -1)
+
+
+class UnifiedLog:
+    """The records of a partition, from the log start offset that clients know to the log end offset.
+
+    From the local log start offset on they are on this disk; what comes before is in a tier, if the two differ.
+    """
+
+    __slots__ = (
+        "end_watchers",
+        "high_watermark",
+        "log",
+        "rules",
+        "tier",
+        "topic_id",
+        "topic_partition",
+        "watchers",
+    )
+
+    def __init__(
+        self, topic_partition: TopicPartition, topic_id: Uuid, log: Log, rules: TopicRules, high_watermark: int
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.log = log
+        self.rules = rules
+        self.tier: Tier | None = None
+        self.high_watermark = max(log.local_log_start_offset, min(high_watermark, log.log_end_offset))
+        self.watchers: set[Watcher] = set()
+        self.end_watchers: set[FetchEntry] | None = None
+
+    def give_rules(self, rules: TopicRules, tier: Tier | None) -> None:
+        """Take over a changed configuration, and what stands behind the log by it."""
+        self.rules = rules
+        self.log.config = rules.log
+        self.tier = tier
+        if tier is None:  # nobody has what is not here
+            self.log.advance_log_start_offset(self.log.local_log_start_offset, self.high_watermark)
+
+    # -- what it is -------------------------------------------------------------------------
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that clients can read."""
+        return self.log.log_start_offset
+
+    @property
+    def local_log_start_offset(self) -> int:
+        """The first offset that is on this disk."""
+        return self.log.local_log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record will get."""
+        return self.log.log_end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to where read_committed consumers may read."""
+        return self.log.last_stable_offset(self.high_watermark)
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes of this disk."""
+        return self.log.size_bytes
+
+    @property
+    def failed(self) -> str | None:
+        """Why the disk has to be given up, if it has."""
+        return self.log.failed
+
+    @property
+    def producers(self) -> ProducerStates:
+        """The producers that the log remembers, and their transactions."""
+        return self.log.producers
+
+    @property
+    def start_is_checkpointed(self) -> bool:
+        """Whether the files do not tell where the log starts: they do unless it starts amid, or before, the first."""
+        return self.tier is not None or self.log.log_start_offset > self.log.segments[0].base_offset
+
+    @property
+    def sync_due(self) -> bool:
+        """Whether flush.messages asks for what was appended to be forced to disk before it is acknowledged."""
+        log = self.log
+        return log.log_end_offset - log.recovery_point >= log.config.flush_messages
+
+    # -- who waits for news -------------------------------------------------------------------
+
+    def _tell_watchers(self) -> None:
+        watchers, self.watchers = self.watchers, set()
+        for watcher in watchers:
+            watcher.news()
+
+    def _tell_followers(self) -> None:
+        watchers, self.end_watchers = self.end_watchers, None
+        for watcher in watchers or ():
+            watcher.news()
+
+    def _tell_all(self) -> None:
+        self._tell_watchers()
+        self._tell_followers()
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def read_own(self, offset: int, max_bytes: int) -> bytes:
+        """Batches from an offset on, committed or not, the last one perhaps cut short; nothing at the log's end."""
+        piece = self.log.read(offset, max_bytes, self.log.log_end_offset)
+        if piece is None:
+            return b""
+        try:
+            # What a log gives lies in a file of its disk.
+            return cast(DiskFile, piece.file).read_at(piece.position, piece.length)
+        except OSError as error:
+            raise KafkaStorageError(f"cannot read {self.topic_partition}: {error}") from error
+
+    def _read_elsewhere(
+        self, offset: int, max_bytes: int, up_to_offset: int, *, min_one: bool, committed: bool
+    ) -> RecordsElsewhere:
+        """Have read what is before the local log start."""
+        tier = self._require_in_tier(offset)
+        return tier.read(offset, max_bytes, up_to_offset, min_one=min_one, committed=committed)
+
+    def _require_in_tier(self, offset: int) -> Tier:
+        tier = self.tier
+        if tier is None or offset < self.log.log_start_offset:
+            start, end = self.log.log_start_offset, self.log.log_end_offset
+            raise OffsetOutOfRange(f"offset {offset} of {self.topic_partition} is not in {start}-{end}")
+        return tier
+
+    def _aborted(self, offset: int, records: FileSlice | None) -> Sequence[tuple[int, int]]:
+        return () if records is None else self._aborted_before(offset, self.log.upper_bound_offset(records))
+
+    def _aborted_before(self, offset: int, upper_bound: int) -> Sequence[tuple[int, int]]:
+        """The aborted transactions between two offsets whose markers are on this disk."""
+        found = self.log.aborted_transactions(offset, upper_bound)
+        return [(one.producer_id, one.first_offset) for one in found]
+
+    def has_more(self, entry: FetchEntry, committed: bool) -> bool:
+        """Whether there is anything to read at the entry's offset, room for it or not."""
+        return entry.fetch_offset < (self.last_stable_offset if committed else self.high_watermark)
+
+    def _diverging(self, entry: FetchEntry) -> tuple[int, int] | None:
+        log = self.log
+        epoch, end_offset = log.epochs.end_offset_for(entry.last_fetched_epoch, log.log_end_offset)
+        if epoch < 0 or end_offset < 0:
+            raise OffsetOutOfRange(f"{self.topic_partition} does not know leader epoch {entry.last_fetched_epoch}")
+        if entry.fetch_offset < log.log_start_offset:
+            raise OffsetOutOfRange(f"{self.topic_partition} starts after offset {entry.fetch_offset}")
+        if epoch < entry.last_fetched_epoch or end_offset < entry.fetch_offset:
+            return epoch, end_offset
+        return None
+
+    # -- finding offsets ------------------------------------------------------------------------
+
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch at or below this one, and where the next one began; (-1, -1) if none is known."""
+        return self.log.epochs.end_offset_for(epoch, self.log.log_end_offset)
+
+    def earliest(self) -> TimestampOffset:
+        """Where clients can begin."""
+        start, known = self.log.log_start_offset, self.log.epochs.earliest
+        return TimestampOffset(-1, start, known[0] if known is not None and known[1] <= start else -1)
+
+    def earliest_local(self) -> TimestampOffset:
+        """Where this disk begins."""
+        if self.tier is None:
+            return self.earliest()
+        return self._at(self.log.local_log_start_offset)
+
+    def latest_tiered(self) -> TimestampOffset:
+        """The last offset that is in the tier."""
+        end = self.tier.end_offset if self.tier is not None else 0
+        return self._at(end - 1) if end > 0 else NONE_SUCH
+
+    def earliest_not_tiered(self) -> TimestampOffset:
+        """The first offset that is to be copied to the tier."""
+        if self.tier is None:
+            return NONE_SUCH
+        end, start = self.tier.end_offset, self.log.log_start_offset
+        if end > 0:
+            return self._at(max(end, start))
+        return self.earliest() if self.log.local_log_start_offset == start else NONE_SUCH
+
+    def _at(self, offset: int) -> TimestampOffset:
+        epoch = self.log.epochs.epoch_for(offset)
+        return TimestampOffset(-1, offset, -1 if epoch is None else epoch)
+
+    def search_timestamp(self, timestamp: int) -> OffsetSearch:
+        """The first record whose timestamp is at least this one, of what is elsewhere and then of what is here."""
+        start = self.log.log_start_offset
+        if self.tier is not None and start < self.log.local_log_start_offset:
+            elsewhere = self.tier.search_timestamp(timestamp, start)
+            yield elsewhere
+            found = arrived(elsewhere)
+            if found is not None:
+                return found
+        return (yield from self.log.search_timestamp(timestamp))
+
+    def search_max_timestamp(self) -> OffsetSearch:
+        """The first record on this disk that has the largest timestamp there."""
+        return (yield from self.log.search_max_timestamp())
+
+    # -- following ------------------------------------------------------------------------------
+
+    def append_as_follower(self, data: Buffer, leader_epoch: int, now_ms: int) -> bool:
+        """Append what the leader of an epoch gave, checked byte by byte; whether the log has grown."""
+        batches, _, reason = scan_prefix(data)
+        if reason is not None and reason != TRUNCATED:
+            raise CorruptMessage(f"{self.topic_partition} at offset {self.log.log_end_offset}: {reason}")
+        one = self.log
+        before = one.log_end_offset
+        try:
+            one.append_as_follower(data, batches, leader_epoch, now_ms)
+        except UnexpectedOffset:
+            first = batches[0]
+            if one.local_log_start_offset != before or not first.base_offset < before <= first.last_offset:
+                raise
+            # The leader's log starts in the middle of a batch: an empty log may begin with the whole of it.
+            start = min(one.log_start_offset, first.base_offset)
+            one.truncate_fully_and_start_at(first.base_offset, start, now_ms)
+            one.append_as_follower(data, batches, leader_epoch, now_ms)
+        return one.log_end_offset > before
+
+    def follow_leader(self, high_watermark: int, log_start_offset: int) -> None:
+        """Take over what the leader says is committed, and where its log starts."""
+        one = self.log
+        committed = committed_offset(self.high_watermark, high_watermark, one.log_end_offset)
+        start = min(log_start_offset, committed)
+        if start > one.log_start_offset:
+            one.advance_log_start_offset(start, committed)
+        if committed > self.high_watermark:
+            self.high_watermark = committed
+            if self.watchers:
+                self._tell_watchers()
+
+    def truncate(self, offset: int, now_ms: int) -> None:
+        """Remove what the leader does not have."""
+        if offset < self.high_watermark:
+            log.warning(
+                "%s is cut to %d, below its high watermark %d", self.topic_partition, offset, self.high_watermark
+            )
+        self.log.truncate_to(offset, now_ms)
+        self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
+
+    def start_over_at(self, offset: int, now_ms: int, log_start_offset: int | None = None) -> None:
+        """Remove everything: the leader's log starts after the end of this one, perhaps elsewhere."""
+        log.warning("%s starts over at %d; it ended at %d", self.topic_partition, offset, self.log.log_end_offset)
+        self.log.truncate_fully_and_start_at(offset, log_start_offset, now_ms)
+        self.high_watermark = offset
+
+    # -- retention ------------------------------------------------------------------------------
+
+    def delete_old_segments(self, now_ms: int) -> list[Expired]:
+        """Drop what retention lets go of this disk."""
+        tiered_end = self.tier.end_offset if self.tier is not None else None
+        return self.log.delete_old_segments(now_ms, self.high_watermark, tiered_end)
