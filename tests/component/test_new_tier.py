@@ -17,7 +17,7 @@ from kavka.client.connector import Connector
 from kavka.client.dial import TcpDial
 from kavka.model.clock import SystemClock
 from kavka.model.errors import OffsetOutOfRange, UnknownServerError
-from kavka.model.types import TopicPartition, Uuid
+from kavka.model.types import FileSlice, TopicPartition, Uuid
 from kavka.protocol.schemas.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -167,9 +167,7 @@ class World:
         for number in range(END):
             await self.produce(number)
         for number in range(TIERED):
-            row = await self.fetch(number)
-            assert row.records is not None
-            self.shelf.put(bytes(row.records))
+            self.shelf.put(bytes_of(await self.fetch(number)))
         async with asyncio.timeout(PATIENCE):
             while await self.offset(EARLIEST_LOCAL) < TIERED:
                 await asyncio.sleep(0.01)
@@ -191,7 +189,7 @@ class World:
     async def values(self, offset: int, **more: int) -> list[bytes | None]:
         row = await self.fetch(offset, **more)
         assert row.error_code == 0
-        data = bytes(row.records or b"")
+        data = bytes_of(row)
         return [one.value for info in scan(data) for one in records(data, info)]
 
     async def find(self, timestamp: int, version: int = 11, timeout_ms: int = 0) -> tuple[int, int, int]:
@@ -220,6 +218,12 @@ def batch_of(number: int) -> bytes:
     builder = BatchBuilder()
     builder.append(None, b"%04d" % number, (number + 1) * SECOND_MS)
     return builder.build()
+
+
+def bytes_of(row: PartitionData) -> bytes:
+    found = row.records or b""
+    assert not isinstance(found, FileSlice)
+    return bytes(found)
 
 
 Scenario = Callable[[World], Awaitable[None]]

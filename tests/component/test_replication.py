@@ -467,3 +467,29 @@ def test_a_producer_at_the_wrong_node_is_told_where_the_leader_is(tmp_path):
         assert [(one.node_id, one.port) for one in answer.node_endpoints] == [(1, cluster.nodes[1].port)]
 
     play(tmp_path, scenario)
+
+
+def test_a_follower_whose_end_the_leader_has_elsewhere_begins_with_what_is_on_the_leaders_disk(tmp_path):
+    class Tier:
+        end_offset = 6
+
+    async def scenario(cluster):
+        cluster.topic(replicas=(1, 2), internal_segment_bytes=70, local_retention_bytes=0, retention_ms=-1)
+        await cluster.nodes[2].stop()
+        cluster.fence(cluster.nodes[2])
+        for number in range(9):
+            assert await cluster.produce(b"%d" % number) == (0, number)
+        leader = cluster.leader().partition()
+        leader.tier = Tier()
+        leader.delete_old_segments(CLOCK.now_ms())
+        leader.delete_records(2)
+        assert (leader.log_start_offset, leader.local_log_start_offset) == (2, 6)
+        await cluster.nodes[2].start()
+        await eventually(lambda: cluster.nodes[2].partition().log_end_offset == 9)
+        follower = cluster.nodes[2].partition()
+        await eventually(lambda: follower.high_watermark == 9)
+        assert (follower.log_start_offset, follower.local_log_start_offset) == (2, 6)
+        assert follower.read_own(6, 1 << 20) == leader.read_own(6, 1 << 20)
+        assert await cluster.produce(b"on") == (0, 9)
+
+    play(tmp_path, scenario, nodes=2, **QUICK)

@@ -89,3 +89,22 @@ def test_an_unknown_partition_has_an_empty_list_of_aborted_transactions(index: i
     assert attempt.look()
     ((_, (row,)),) = attempt.result()
     assert row[5] == aborted
+
+
+def test_a_log_that_differs_is_told_at_once_and_is_no_error() -> None:
+    replicas: Any = Replicas()
+    replicas.partitions[0].fetch = lambda entry, **limits: (None, 9, 9, 0, None, (3, 4), None)
+    scope = FetchSet(entries(0), uses_topic_ids=False)
+    attempt = FetchAttempt(replicas, scope, FetchLimits(100, 1000, committed=False), incremental=False)
+    assert attempt.look()
+    assert not attempt.failed
+    ((_, (row,)),) = attempt.result()
+    assert row[8] == (3, 4)
+    failing = FetchAttempt(
+        replicas,
+        FetchSet(entries(55), uses_topic_ids=False),
+        FetchLimits(100, 1000, committed=False),
+        incremental=False,
+    )
+    assert failing.look()
+    assert failing.failed
