@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from kavka.model.errors import (
@@ -30,6 +31,11 @@ class Led(Protocol):
 
     watchers: set[Watcher]
     led_since: int
+    high_watermark: int
+
+    @property
+    def low_watermark(self) -> int:
+        """The first offset that some live replica still has."""
 
     @property
     def leads(self) -> bool:
@@ -40,13 +46,17 @@ class Led(Protocol):
         """Which one it is."""
 
 
+high_watermark: Callable[[Led], int] = attrgetter("high_watermark")
+low_watermark: Callable[[Led], int] = attrgetter("low_watermark")
+
+
 class OffsetWait:
     """One offset that a partition has to reach under the leadership in which it was asked for."""
 
     __slots__ = ("_done", "_led_since", "_offset", "_partition", "_reached")
 
     def __init__(
-        self, partition: Led, reached: Callable[[], int], offset: int, led_since: int | None, done: Done
+        self, partition: Led, reached: Callable[[Led], int], offset: int, led_since: int | None, done: Done
     ) -> None:
         """Call back once, perhaps before this returns."""
         self._partition = partition
@@ -64,7 +74,7 @@ class OffsetWait:
         if not partition.leads or partition.led_since != self._led_since:
             self._done = None
             done(NotLeaderOrFollower(f"{partition.topic_partition} is led by another node now"))
-        elif self._reached() >= self._offset:
+        elif self._reached(partition) >= self._offset:
             self._done = None
             done(None)
         else:
@@ -89,14 +99,7 @@ When = Callable[[Awaited, Done], OffsetWait]
 
 def committed(one: Awaited, done: Done) -> OffsetWait:
     """Wait for all in-sync replicas to have a producer's records; they must be as many as the topic demands."""
-
-    def told(error: KafkaError | None) -> None:
-        if error is None and not one.partition.enough_in_sync:
-            tp = one.partition.topic_partition
-            error = NotEnoughReplicasAfterAppend(f"{tp} lost in-sync replicas before the record was on enough of them")
-        done(error)
-
-    return one.partition.when_committed(one.offset, told, one.led_since)
+    return one.partition.when_committed(one.offset, done, one.led_since)
 
 
 def deleted(one: Awaited, done: Done) -> OffsetWait:
@@ -127,7 +130,11 @@ class ReplicasWait(Generic[K]):
         self._waiter = waiting.park(max(wait_ms, 0), self._look)
 
     def _told(self, key: K, error: KafkaError | None) -> None:
-        del self._left[key]
+        partition = self._left.pop(key).partition
+        if error is None and self._when is committed and not partition.enough_in_sync:
+            error = NotEnoughReplicasAfterAppend(
+                f"{partition.topic_partition} lost in-sync replicas before the record was on enough of them"
+            )
         if error is not None:
             self._failed[key] = error
         if not self._left and self._waiter is not None:

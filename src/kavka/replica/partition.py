@@ -24,7 +24,7 @@ from kavka.model.errors import (
 from kavka.model.types import FileSlice, TopicPartition, Uuid
 from kavka.records.batch import scan
 from kavka.records.validate import Validation, validate
-from kavka.replica.committing import Done, OffsetWait
+from kavka.replica.committing import Done, OffsetWait, high_watermark, low_watermark
 from kavka.replica.fetching import FetchEntry
 from kavka.replica.rules import TopicRules
 from kavka.replica.tier import RecordsElsewhere, TieredRecords
@@ -282,11 +282,11 @@ class Partition(UnifiedLog):
 
         `led_since` tells the leadership in which it was written, if that may have changed since.
         """
-        return OffsetWait(self, lambda: self.high_watermark, offset, led_since, done)
+        return OffsetWait(self, high_watermark, offset, led_since, done)
 
     def when_deleted(self, offset: int, done: Done, led_since: int | None = None) -> OffsetWait:
         """Call back once no live replica has anything before an offset; or with why it will not be known here."""
-        return OffsetWait(self, lambda: self.low_watermark, offset, led_since, done)
+        return OffsetWait(self, low_watermark, offset, led_since, done)
 
     @property
     def enough_in_sync(self) -> bool:

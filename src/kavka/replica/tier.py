@@ -59,7 +59,10 @@ class Tiers(Protocol):
     """The tiers of a node."""
 
     def tier_of(self, topic_id: Uuid, topic_partition: TopicPartition, rules: TopicRules) -> Tier | None:
-        """What stands behind the log of a partition whose topic has remote.storage.enable; None if nothing does."""
+        """What stands behind the log of a partition whose topic has remote.storage.enable; None if nothing does.
+
+        Asked again whenever the topic's configuration changes.
+        """
 
 
 def arrived(asked: Future[T]) -> T:

@@ -8,7 +8,15 @@ import pytest
 
 from kavka.model.errors import NotEnoughReplicasAfterAppend, NotLeaderOrFollower, RequestTimedOut
 from kavka.model.types import TopicPartition
-from kavka.replica.committing import Awaited, OffsetWait, ReplicasWait, committed, deleted
+from kavka.replica.committing import (
+    Awaited,
+    OffsetWait,
+    ReplicasWait,
+    committed,
+    deleted,
+    high_watermark,
+    low_watermark,
+)
 from kavka.replica.fetching import Watcher
 from kavka.replica.waiting import Waiting
 
@@ -26,10 +34,10 @@ class Played:
         self.watchers: set[Watcher] = set()
 
     def when_committed(self, offset, done, led_since=None):
-        return OffsetWait(self, lambda: self.high_watermark, offset, led_since, done)
+        return OffsetWait(self, high_watermark, offset, led_since, done)
 
     def when_deleted(self, offset, done, led_since=None):
-        return OffsetWait(self, lambda: self.low_watermark, offset, led_since, done)
+        return OffsetWait(self, low_watermark, offset, led_since, done)
 
     def change(self, **fields):
         for name, value in fields.items():

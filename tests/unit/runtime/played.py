@@ -15,7 +15,7 @@ from kavka.model.settings.values import Values
 from kavka.model.transition import Transition
 from kavka.model.types import TopicPartition
 from kavka.records.batch import records, scan
-from kavka.replica.committing import Done, OffsetWait
+from kavka.replica.committing import Done, OffsetWait, high_watermark
 from kavka.replica.fetching import Watcher
 from kavka.runtime.shard import Port, Shard, Surroundings
 from kavka.runtime.timers import Timers
@@ -30,7 +30,7 @@ class PlayedPartition:
         self.watchers: set[Watcher] = set()
         self.log_start_offset = 0
         self.log_end_offset = 0
-        self.high_watermark = 0
+        self.high_watermark = self.low_watermark = 0
         self.max_batch_bytes = 10_000
         self.sync_due = False
         self.led_since = 0
@@ -59,7 +59,7 @@ class PlayedPartition:
         return found
 
     def when_committed(self, offset: int, done: Done) -> OffsetWait:
-        return OffsetWait(self, lambda: self.high_watermark, offset, None, done)
+        return OffsetWait(self, high_watermark, offset, None, done)
 
     def commit(self, offset: int | None = None) -> None:
         """The followers have everything, or what is before an offset."""
