@@ -87,7 +87,6 @@ class FetchAttempt:
         self._first = True
         self._held_back = 0
         self._urgent = False
-        self._wake: Callable[[], None] | None = None
         self._elsewhere: dict[FetchEntry, RecordsElsewhere] | None = None
         self.failed = False
         """Whether a partition has an error, which the response may have to explain."""
@@ -255,8 +254,7 @@ class FetchAttempt:
         """Answer when there is enough, or when the time is up; not at all if the client has gone."""
         self._answer = answer
         self._abandoned = abandoned
-        self._wake = waiting.park(wait_ms, self._look_again).wake
-        self._scope.wake = self._wake
+        self._wake = self._scope.wake = waiting.park(wait_ms, self._look_again).wake
         self._watch()
 
     def _watch(self) -> None:
@@ -283,7 +281,7 @@ class FetchAttempt:
     def _arrived(self, asked: RecordsElsewhere) -> None:
         if not asked.cancelled():
             asked.exception()  # seen, even if this fetch has been answered
-        if self._wake is not None and not self._waits_elsewhere:
+        if not self._waits_elsewhere:
             self._wake()
 
     def _look_again(self, last: bool) -> bool:
