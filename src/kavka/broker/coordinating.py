@@ -16,8 +16,8 @@ from kavka.metadata.image import MetadataImage
 from kavka.metadata.live import LiveSettings
 from kavka.model.clock import Clock
 from kavka.model.types import Uuid
-from kavka.replica.committing import Done
 from kavka.replica.manager import ReplicaManager
+from kavka.replica.offset_wait import Done
 from kavka.replica.partition import Partition
 from kavka.replica.syncing import Syncer
 

@@ -4,24 +4,58 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol
 
 from kavka.model.errors import KafkaError
-from kavka.quorum.snapshots import SnapshotId
+from kavka.quorum.settings import QuorumSettings
+from kavka.quorum.snapshots import Snapshot, SnapshotId
 from kavka.raft.core import Raft
-from kavka.raft.effects import FetchSnapshotFrom
-from kavka.raft.messages import SnapshotReply
-
-if TYPE_CHECKING:  # whose part it is
-    from kavka.quorum.driver import RaftDriver
+from kavka.raft.effects import Effect, FetchSnapshotFrom
+from kavka.raft.messages import OffsetAndEpoch, SnapshotReply
 
 log = logging.getLogger(__name__)
+
+Event = Callable[[], Sequence[Effect]]
+
+
+class Source(Protocol):
+    """Where snapshots come from."""
+
+    async def fetch_snapshot(
+        self, effect: FetchSnapshotFrom, heard: Callable[[SnapshotReply], bool], /
+    ) -> Snapshot | None:
+        """Fetch one and put it in its place; None if `heard`, told of every answer, does not want to go on."""
+
+
+class Driver(Protocol):
+    """Who runs the core that asks for a snapshot."""
+
+    settings: QuorumSettings
+
+    def spawn(self, work: Coroutine[Any, Any, None], /) -> asyncio.Task[None] | None:
+        """Begin what runs besides; None if everything is about to end."""
+
+    def reach(self) -> Source:
+        """The way to other nodes."""
+
+    def runs(self, raft: Raft, /) -> bool:
+        """Whether a core is the one that runs."""
+
+    def feed(self, event: Event, /) -> None:
+        """Give the core an event."""
+
+    def now_ms(self) -> int:
+        """The time that the core is told."""
+
+    def install(self, found: OffsetAndEpoch, snapshot: Snapshot, raft: Raft, /) -> None:
+        """Go on from a snapshot that was fetched."""
 
 
 class SnapshotFetch:
     """The snapshot that is being fetched, if one is."""
 
-    def __init__(self, driver: RaftDriver) -> None:
+    def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._wanted: tuple[FetchSnapshotFrom, asyncio.Task[None]] | None = None
 

@@ -24,8 +24,8 @@ from kavka.model.errors import (
 from kavka.model.types import FileSlice, TopicPartition, Uuid
 from kavka.records.batch import scan
 from kavka.records.validate import Validation, validate
-from kavka.replica.committing import Done, OffsetWait, high_watermark, low_watermark
 from kavka.replica.fetching import FetchEntry
+from kavka.replica.offset_wait import Done, OffsetWait, high_watermark, low_watermark
 from kavka.replica.rules import TopicRules
 from kavka.replica.tier import RecordsElsewhere, TieredRecords
 from kavka.replica.unified_log import UnifiedLog

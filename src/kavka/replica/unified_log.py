@@ -58,7 +58,7 @@ class UnifiedLog:
         self.rules = rules
         self.log.config = rules.log
         self.tier = tier
-        if tier is None:  # nobody has what is not here
+        if tier is None and self.log.log_start_offset < self.log.local_log_start_offset:  # nobody has what is not here
             self.log.advance_log_start_offset(self.log.local_log_start_offset, self.high_watermark)
 
     # -- what it is -------------------------------------------------------------------------

@@ -16,8 +16,8 @@ from kavka.model.clock import Clock
 from kavka.model.settings.types import Setting
 from kavka.model.settings.values import Values
 from kavka.model.types import Uuid
-from kavka.replica.committing import Done
 from kavka.replica.manager import ReplicaManager
+from kavka.replica.offset_wait import Done
 from kavka.runtime.shard import Port
 from kavka.runtime.shards import Shards
 from kavka.runtime.timers import Timers

@@ -38,7 +38,7 @@ from kavka.protocol.schemas.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from kavka.records.control import txn_marker_batch
-from kavka.replica.committing import Done
+from kavka.replica.offset_wait import Done
 from kavka.runtime.shard import Port, Shard, State, settle
 from kavka.runtime.shards import Shards
 

@@ -36,7 +36,7 @@ from kavka.model.settings.values import Values
 from kavka.model.transition import PARKED, Answer, CancelTimer, Divisible, Parked, Publish, SetTimer, Transition
 from kavka.model.types import TopicPartition
 from kavka.records.builder import BatchBuilder
-from kavka.replica.committing import Done, OffsetWait
+from kavka.replica.offset_wait import Done, OffsetWait
 from kavka.runtime.timers import Timer, Timers
 
 log = logging.getLogger(__name__)

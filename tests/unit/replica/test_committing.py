@@ -8,16 +8,9 @@ import pytest
 
 from kavka.model.errors import NotEnoughReplicasAfterAppend, NotLeaderOrFollower, RequestTimedOut
 from kavka.model.types import TopicPartition
-from kavka.replica.committing import (
-    Awaited,
-    OffsetWait,
-    ReplicasWait,
-    committed,
-    deleted,
-    high_watermark,
-    low_watermark,
-)
+from kavka.replica.committing import Awaited, ReplicasWait, committed, deleted
 from kavka.replica.fetching import Watcher
+from kavka.replica.offset_wait import OffsetWait, high_watermark, low_watermark
 from kavka.replica.waiting import Waiting
 
 

@@ -15,8 +15,8 @@ from kavka.model.settings.values import Values
 from kavka.model.transition import Transition
 from kavka.model.types import TopicPartition
 from kavka.records.batch import records, scan
-from kavka.replica.committing import Done, OffsetWait, high_watermark
 from kavka.replica.fetching import Watcher
+from kavka.replica.offset_wait import Done, OffsetWait, high_watermark
 from kavka.runtime.shard import Port, Shard, Surroundings
 from kavka.runtime.timers import Timers
 

@@ -69,7 +69,7 @@ async def list_offsets(request: ListOffsetsRequest, ctx: Context, replicas: Repl
                 if row.timestamp < 0 and ctx.api_version < SINCE_VERSION.get(row.timestamp, 99):
                     raise UnsupportedVersion(f"timestamp {row.timestamp} is not known to version {ctx.api_version}")
                 partition = replicas.find(topic.name, row.partition_index)
-                wait_ms = request.timeout_ms or replicas.values[REMOTE_LIST_OFFSETS_REQUEST_TIMEOUT_MS]
+                wait_ms = max(request.timeout_ms, 0) or replicas.values[REMOTE_LIST_OFFSETS_REQUEST_TIMEOUT_MS]
                 rows.append(await answer(partition, row, request, ctx.api_version, turn, wait_ms))
             except KafkaError as error:
                 if isinstance(error, OffsetNotAvailable) and ctx.api_version < 5:
