@@ -19,6 +19,7 @@ _SCRAM = "unit/broker/handlers/test_alter_user_scram_credentials.py"
 _GROUPS = "component/test_client_groups.py"
 _QUORUM = "component/test_quorum.py"
 _STRANGERS = "component/test_quorum_strangers.py"
+_SHARE_STATE = "component/test_share_state.py::test_a_state_is_kept_over_a_restart_and_its_log_is_pruned"
 
 TESTED_IN = {
     "add_offsets_to_txn": f"{_TRANSACTIONS}::test_a_groups_offsets_become_part_of_a_transaction",
@@ -33,6 +34,7 @@ TESTED_IN = {
     "create_acls": f"{_ACLS}::test_rules_are_created_shown_and_deleted",
     "delete_acls": f"{_ACLS}::test_rules_are_created_shown_and_deleted",
     "delete_groups": f"{_GROUPS}::test_groups_are_listed_described_reset_and_deleted",
+    "delete_share_group_state": _SHARE_STATE,
     "describe_groups": "cluster/test_views.py::test_the_coordinator_of_a_group_is_the_same_wherever_one_asks",
     "describe_transactions": f"{_TRANSACTIONS}::test_a_transaction_is_shown_with_its_partitions",
     "describe_user_scram_credentials": f"{_SCRAM}::test_credentials_are_set_shown_and_removed",
@@ -42,6 +44,7 @@ TESTED_IN = {
     "fetch": "component/test_fetch_sessions.py::test_a_session_is_told_of_everything_once_and_then_of_news_only",
     "fetch_snapshot": f"{_STRANGERS}::test_a_snapshot_is_given_in_windows",
     "heartbeat": f"{_GROUPS}::test_partitions_move_to_a_second_member_and_back",
+    "initialize_share_group_state": _SHARE_STATE,
     "join_group": f"{_GROUPS}::test_partitions_move_to_a_second_member_and_back",
     "leave_group": f"{_GROUPS}::test_partitions_move_to_a_second_member_and_back",
     "list_groups": f"{_GROUPS}::test_groups_are_listed_described_reset_and_deleted",
@@ -53,12 +56,15 @@ TESTED_IN = {
     "offset_delete": f"{_GROUPS}::test_groups_are_listed_described_reset_and_deleted",
     "offset_fetch": f"{_GROUPS}::test_a_lone_member_reads_everything_and_the_next_goes_on_behind_it",
     "raft_fetch": f"{_STRANGERS}::test_a_node_of_another_cluster_is_refused_everywhere",
+    "read_share_group_state": _SHARE_STATE,
+    "read_share_group_state_summary": _SHARE_STATE,
     "remove_raft_voter": f"{_QUORUM}::test_voters_are_added_and_removed_one_by_one",
     "sync_group": f"{_GROUPS}::test_partitions_move_to_a_second_member_and_back",
     "txn_offset_commit": f"{_TRANSACTIONS}::test_offsets_are_verified_and_committed_for_their_producer",
     "unregister_broker": f"{_REGISTRATION}::test_a_broker_is_forgotten",
     "update_raft_voter": f"{_QUORUM}::test_a_voter_that_moved_tells_the_leader_where",
     "vote": f"{_QUORUM}::test_a_wiped_voter_does_not_vote_until_it_has_joined_anew",
+    "write_share_group_state": _SHARE_STATE,
     "write_txn_markers": f"{_TRANSACTIONS}::test_each_marker_is_written_to_each_partition",
 }
 

@@ -43,6 +43,7 @@ class Deferred:
 COORDINATORS: Final[Sequence[Make]] = (
     Deferred("kavka.broker.coordination", "GroupCoordination"),
     Deferred("kavka.broker.transactions", "TransactionCoordination"),
+    Deferred("kavka.broker.sharing", "ShareCoordination"),
 )
 """A coordinator that needs another comes after it."""
 

@@ -284,3 +284,20 @@ def test_a_batch_size_of_nothing_is_no_reason_to_give_empty_ranges():
 )
 def test_what_a_client_hears_of_the_share_coordinator(code, told):
     assert persister_error(code, "").code == told
+
+
+def test_the_start_does_not_pass_what_is_still_being_written():
+    partition = fresh()
+    fetch(partition, most=20, size=10)
+    first, second = say(partition, 0, 9, ACCEPT), say(partition, 10, 19, ACCEPT)
+    partition.written(second)
+    assert partition.window.start_offset == 0
+    partition.written(first)
+    assert partition.window.start_offset == 20
+
+
+def test_records_that_were_delivered_often_are_not_mixed_with_others():
+    states = [StateBatch(0, 9, AVAILABLE, 1), StateBatch(10, 19, AVAILABLE, 3)]
+    partition = fresh(0, states)
+    assert fetch(partition, most=100) == [(0, 9, 2)]
+    assert fetch(partition, most=100) == [(10, 14, 4)]

@@ -35,6 +35,8 @@ class Either(RuleBasedStateMachine):
         self.persisted: tuple[int, dict[int, tuple[int, int]]] = (start, {})
         self.writes = []
         self.load()
+        for size in (3, 1, 8, 2, 5, 4, 1, 6):  # so that there is something to fetch from the first step on
+            self.extend(size, 0)
 
     def load(self):
         start, states = self.persisted
@@ -47,11 +49,14 @@ class Either(RuleBasedStateMachine):
 
     @rule(size=st.integers(1, 8), hole=st.sampled_from([0, 0, 0, 2]), aborted=st.sampled_from([False] * 5 + [True]))
     def append(self, size, hole, aborted):
+        self.extend(size, hole)
+        if aborted:
+            self.aborted.add(self.log[-1])
+
+    def extend(self, size, hole):
         first = self.log_end + hole
         self.log.append((first, first + size - 1))
         self.log_end = first + size
-        if aborted:
-            self.aborted.add(self.log[-1])
 
     @precondition(lambda self: len(self.log) > 1)
     @rule(data=st.data())

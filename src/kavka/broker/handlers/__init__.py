@@ -33,6 +33,7 @@ HANDLERS: tuple[str, ...] = (
     "delete_acls",
     "delete_groups",
     "delete_records",
+    "delete_share_group_state",
     "delete_topics",
     "describe_acls",
     "describe_cluster",
@@ -53,6 +54,7 @@ HANDLERS: tuple[str, ...] = (
     "heartbeat",
     "incremental_alter_configs",
     "init_producer_id",
+    "initialize_share_group_state",
     "join_group",
     "leave_group",
     "list_config_resources",
@@ -65,6 +67,8 @@ HANDLERS: tuple[str, ...] = (
     "offset_delete",
     "offset_fetch",
     "offset_for_leader_epoch",
+    "read_share_group_state",
+    "read_share_group_state_summary",
     "remove_raft_voter",
     "sync_group",
     "txn_offset_commit",
@@ -72,6 +76,7 @@ HANDLERS: tuple[str, ...] = (
     "update_features",
     "update_raft_voter",
     "vote",
+    "write_share_group_state",
     "write_txn_markers",
 )
 

@@ -15,7 +15,7 @@ from kavka.broker.topology import reachable_brokers
 from kavka.metadata.live import LiveSettings
 from kavka.metadata.view import MetadataView
 from kavka.model.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError
-from kavka.model.types import Endpoint, Uuid
+from kavka.model.types import Endpoint
 from kavka.protocol.schemas.find_coordinator import Coordinator as Row
 from kavka.protocol.schemas.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kavka.quorum.internal_topics import create_if_missing
@@ -99,11 +99,9 @@ def find(
         if refused is not None:
             raise refused
         if coordinator is None:
-            check_share_key(key, key_type, ctx.api_version)
-            node_id = view.node_id
-        else:
-            coordinator.check_key(key, ctx.api_version)
-            node_id = coordinator.find(key, view.image)
+            raise InvalidRequest(f"there are no coordinators of type {key_type}")
+        coordinator.check_key(key, ctx.api_version)
+        node_id = coordinator.find(key, view.image)
         endpoint = reach(node_id, ctx, view)
     except KafkaError as error:
         return row(key, -1, NOWHERE, error)
@@ -120,20 +118,6 @@ def row(key: str, node_id: int, endpoint: Endpoint, error: KafkaError | None) ->
         error_code=0 if error is None else error.code,
         error_message=None if error is None else error.message,
     )
-
-
-def check_share_key(key: str, key_type: int, version: int) -> None:
-    """Raise InvalidRequest for a key that nobody coordinates; any node answers for share partitions so far."""
-    if key_type != SHARE:
-        raise InvalidRequest(f"there are no coordinators of type {key_type}")
-    group, _, rest = key.partition(":")
-    topic_id, _, partition = rest.partition(":")
-    try:
-        Uuid.parse(topic_id)
-    except ValueError:
-        topic_id = ""
-    if version < 6 or not group or not topic_id or not partition.isdecimal():
-        raise InvalidRequest  # no share partition (group:topic id:partition); Kafka says no more either
 
 
 def reach(node_id: int, ctx: Context, view: MetadataView) -> Endpoint:

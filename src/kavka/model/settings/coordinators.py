@@ -203,25 +203,68 @@ GROUP_SHARE_MAX_SHARE_SESSIONS = INT("group.share.max.share.sessions", 2000, AT_
 GROUP_SHARE_PERSISTER_CLASS_NAME = STRING(
     "group.share.persister.class.name", "org.apache.kafka.server.share.persister.DefaultStatePersister", internal=True
 )
-SHARE_COORDINATOR_STATE_TOPIC_NUM_PARTITIONS = INT("share.coordinator.state.topic.num.partitions", 50, AT_LEAST_1)
-SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR = SHORT(
-    "share.coordinator.state.topic.replication.factor", 3, AT_LEAST_1
+SHARE_COORDINATOR_STATE_TOPIC_NUM_PARTITIONS = INT(
+    "share.coordinator.state.topic.num.partitions",
+    50,
+    AT_LEAST_1,
+    doc="Partitions of the share-group state topic when it is created.",
 )
-SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR = SHORT("share.coordinator.state.topic.min.isr", 2, AT_LEAST_1)
-SHARE_COORDINATOR_STATE_TOPIC_SEGMENT_BYTES = INT("share.coordinator.state.topic.segment.bytes", 100 << 20, AT_LEAST_1)
+SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR = SHORT(
+    "share.coordinator.state.topic.replication.factor",
+    3,
+    AT_LEAST_1,
+    doc="Replicas of the share-group state topic; if not set, no more than there are brokers when it is created.",
+)
+SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR = SHORT(
+    "share.coordinator.state.topic.min.isr",
+    2,
+    AT_LEAST_1,
+    doc="min.insync.replicas of the share-group state topic when it is created.",
+)
+SHARE_COORDINATOR_STATE_TOPIC_SEGMENT_BYTES = INT(
+    "share.coordinator.state.topic.segment.bytes",
+    100 << 20,
+    AT_LEAST_1,
+    doc="Size of a segment of the share-group state topic when it is created.",
+)
 SHARE_COORDINATOR_THREADS = INT("share.coordinator.threads", 1, AT_LEAST_1)
 SHARE_COORDINATOR_SNAPSHOT_UPDATE_RECORDS_PER_SNAPSHOT = INT(
-    "share.coordinator.snapshot.update.records.per.snapshot", 500, between(0, 500)
+    "share.coordinator.snapshot.update.records.per.snapshot",
+    500,
+    between(0, 500),
+    doc="After so many changes of a share partition's state all of it is written.",
 )
 SHARE_COORDINATOR_LOAD_BUFFER_SIZE = INT("share.coordinator.load.buffer.size", 5 << 20, AT_LEAST_1)
-SHARE_COORDINATOR_STATE_TOPIC_COMPRESSION_CODEC = INT("share.coordinator.state.topic.compression.codec", 0)
-SHARE_COORDINATOR_APPEND_LINGER_MS = INT("share.coordinator.append.linger.ms", -1, at_least(-1))
-SHARE_COORDINATOR_WRITE_TIMEOUT_MS = INT("share.coordinator.write.timeout.ms", 5000, AT_LEAST_1)
+SHARE_COORDINATOR_STATE_TOPIC_COMPRESSION_CODEC = INT(
+    "share.coordinator.state.topic.compression.codec",
+    0,
+    doc="Codec of the share-group state topic's batches: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+)
+SHARE_COORDINATOR_APPEND_LINGER_MS = INT(
+    "share.coordinator.append.linger.ms",
+    -1,
+    at_least(-1),
+    doc="How long the share coordinator's records wait for others; -1: until the end of the loop's turn.",
+)
+SHARE_COORDINATOR_WRITE_TIMEOUT_MS = INT(
+    "share.coordinator.write.timeout.ms",
+    5000,
+    AT_LEAST_1,
+    doc="How long the share coordinator's write may wait for the in-sync replicas.",
+)
 SHARE_COORDINATOR_STATE_TOPIC_PRUNE_INTERVAL_MS = INT(
-    "share.coordinator.state.topic.prune.interval.ms", 300_000, AT_LEAST_1, internal=True
+    "share.coordinator.state.topic.prune.interval.ms",
+    300_000,
+    AT_LEAST_1,
+    internal=True,
+    doc="How often what nobody needs is deleted from the share-group state topic.",
 )
 SHARE_COORDINATOR_COLD_PARTITION_SNAPSHOT_INTERVAL_MS = INT(
-    "share.coordinator.cold.partition.snapshot.interval.ms", 300_000, AT_LEAST_1, internal=True
+    "share.coordinator.cold.partition.snapshot.interval.ms",
+    300_000,
+    AT_LEAST_1,
+    internal=True,
+    doc="After how long a share partition's state that does not change is written anew.",
 )
 SHARE_COORDINATOR_CACHED_BUFFER_MAX_BYTES = INT(
     "share.coordinator.cached.buffer.max.bytes", 1_048_588, at_least(524_288), CLUSTER

@@ -9,6 +9,7 @@ import pytest
 
 from kavka.broker.coordination import GroupCoordination
 from kavka.broker.handlers.find_coordinator import find_coordinator
+from kavka.broker.sharing import ShareCoordination
 from kavka.broker.transactions import TransactionCoordination
 from kavka.controller.topics import NewTopic
 from kavka.protocol.schemas.find_coordinator import FindCoordinatorRequest
@@ -24,6 +25,7 @@ class Loaded(LogCoordinator):
     def __init__(self, like=GroupCoordination, there=True):
         self.key_type = like.key_type
         self.internal_topic = partial(like.internal_topic, self)
+        self.check_key = partial(like.check_key, self)
         self.shards = Shards(TOPICS[like], 50, None, None, None, None)
         self.asked = []
         self.there = there
@@ -33,7 +35,11 @@ class Loaded(LogCoordinator):
         return self.there
 
 
-TOPICS = {GroupCoordination: "__consumer_offsets", TransactionCoordination: "__transaction_state"}
+TOPICS = {
+    GroupCoordination: "__consumer_offsets",
+    TransactionCoordination: "__transaction_state",
+    ShareCoordination: "__share_group_state",
+}
 
 
 def node(groups=None):
@@ -41,6 +47,7 @@ def node(groups=None):
     coordinators = NodeCoordinators()
     coordinators.add(groups or Loaded())
     coordinators.add(Loaded(TransactionCoordination))
+    coordinators.add(Loaded(ShareCoordination))
     return coordinators
 
 

@@ -1,0 +1,103 @@
+"""The share coordinator of a node put together, and what the handlers of its APIs share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from kavka.coordinator.share_state.machine import CODEC, ShareCoordinator
+from kavka.metadata.image import MetadataImage
+from kavka.metadata.names import SHARE_GROUP_STATE
+from kavka.model.errors import InvalidRequest, KafkaError
+from kavka.model.settings import Values, coordinators
+from kavka.model.share import SharePartitionKey
+from kavka.runtime.coordinators import HostNode, InternalTopic, LogCoordinator
+from kavka.runtime.shard import Surroundings
+from kavka.runtime.shards import Shards
+from kavka.runtime.share_states import ShareStates, prune
+
+SHARE_KEYS_SINCE = 6
+"""The version of FindCoordinator that knows share partitions."""
+
+R = TypeVar("R")
+
+
+class ShareCoordination(LogCoordinator):
+    """The share coordinator of a node: its shards follow the metadata."""
+
+    key_type: ClassVar[int | None] = 2
+
+    def __init__(self, node: HostNode) -> None:
+        settings = node.settings
+
+        def new_machine(image: MetadataImage) -> ShareCoordinator:
+            return ShareCoordinator(settings.values, image)
+
+        self.shards: Shards[ShareCoordinator] = Shards(
+            SHARE_GROUP_STATE,
+            settings[coordinators.SHARE_COORDINATOR_STATE_TOPIC_NUM_PARTITIONS],
+            node.replicas,
+            new_machine,
+            CODEC,
+            Surroundings(
+                node.loop,
+                node.clock,
+                node.timers,
+                node.force,
+                settings[coordinators.SHARE_COORDINATOR_WRITE_TIMEOUT_MS],
+                settings[coordinators.SHARE_COORDINATOR_APPEND_LINGER_MS],
+                settings[coordinators.SHARE_COORDINATOR_STATE_TOPIC_COMPRESSION_CODEC],
+                publish=prune,
+            ),
+        )
+        self.states = ShareStates(self.shards)
+        settings.subscribe(self.shards.configure)
+
+    @property
+    def services(self) -> Iterable[object]:
+        """What handlers may ask for."""
+        return (self.states,)
+
+    def internal_topic(self, values: Values) -> InternalTopic:
+        """`__share_group_state`."""
+        return InternalTopic(
+            SHARE_GROUP_STATE,
+            values[coordinators.SHARE_COORDINATOR_STATE_TOPIC_NUM_PARTITIONS],
+            coordinators.SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR,
+            {
+                "cleanup.policy": "delete",
+                "compression.type": "producer",
+                "retention.ms": "-1",
+                "min.insync.replicas": str(values[coordinators.SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR]),
+                "segment.bytes": str(values[coordinators.SHARE_COORDINATOR_STATE_TOPIC_SEGMENT_BYTES]),
+            },
+        )
+
+    def check_key(self, key: str, api_version: int) -> None:
+        """Raise InvalidRequest unless a key names a share partition."""
+        try:
+            SharePartitionKey.parse(key)
+        except ValueError as error:
+            raise InvalidRequest(f"{key!r} is no share partition: {error}") from None
+        if api_version < SHARE_KEYS_SINCE:
+            raise InvalidRequest(f"share partitions are looked for from version {SHARE_KEYS_SINCE} on")
+
+
+async def of_each(
+    group_id: str,
+    topics: Sequence[Any],
+    ask: Callable[[SharePartitionKey, Any], Awaitable[R]],
+    failed: Callable[[int, KafkaError], R],
+) -> list[tuple[Any, list[R]]]:
+    """Ask for every partition of a request at once; by topic. Kafka answers nothing where something is missing."""
+    if not group_id or not all(topic.partitions for topic in topics):
+        return []
+
+    async def one(topic: Any, row: Any) -> R:
+        try:
+            return await ask(SharePartitionKey(group_id, topic.topic_id, row.partition), row)
+        except KafkaError as error:
+            return failed(row.partition, error)
+
+    return [(topic, list(await asyncio.gather(*(one(topic, row) for row in topic.partitions)))) for topic in topics]
