@@ -90,6 +90,7 @@ class SimLog:
         if self.start_offset < offset <= self.end_offset:
             del self.entries[: offset - self.start_offset]
             self.start_offset, self.start_epoch = offset, epoch
+            self.synced = max(self.synced, offset)  # the snapshot that stands for what went was forced
             known = bisect_right(self.epochs, offset, key=lambda one: one[1])
             if known > 1:
                 del self.epochs[: known - 1]
