@@ -125,10 +125,16 @@ AUTHORIZER_CLASS_NAME = STRING(
     doc="Who decides what clients may do: nobody, Kafka's StandardAuthorizer (its full name) or package.module:Class.",
 )
 SUPER_USERS = STRING(
-    "super.users", "", doc="Principals that may do everything, separated by semicolons: User:admin;User:CN=kavka."
+    "super.users",
+    "",
+    internal=True,  # Kafka leaves it to its authorizer, and shows it where it is set
+    doc="Principals that may do everything, separated by semicolons: User:admin;User:CN=kavka.",
 )
 ALLOW_EVERYONE_IF_NO_ACL_FOUND = BOOLEAN(
-    "allow.everyone.if.no.acl.found", False, doc="Whether a resource that no access rule concerns is open to all."
+    "allow.everyone.if.no.acl.found",
+    False,
+    internal=True,
+    doc="Whether a resource that no access rule concerns is open to all.",
 )
 CONNECTION_FAILED_AUTHENTICATION_DELAY_MS = INT("connection.failed.authentication.delay.ms", 100, AT_LEAST_0)
 CONNECTIONS_MAX_REAUTH_MS = LONG("connections.max.reauth.ms", 0)
