@@ -70,6 +70,8 @@ HANDLERS: tuple[str, ...] = (
     "read_share_group_state",
     "read_share_group_state_summary",
     "remove_raft_voter",
+    "sasl_authenticate",
+    "sasl_handshake",
     "sync_group",
     "txn_offset_commit",
     "unregister_broker",
