@@ -129,9 +129,9 @@ class Keys:
     def check(self, values: Values) -> None:
         """Whether settings that are about to be changed could be used; raises SettingError."""
         for name in self._contexts:
-            self._check_names(name, self.build(name, values), values)
+            self._hold_against(name, self.build(name, values), values)
 
-    def _check_names(self, name: str, new: Contexts, values: Values) -> None:
+    def _hold_against(self, name: str, new: Contexts, values: Values) -> None:
         """Kafka's rule: a certificate for somebody else is a mistake, unless the settings say that it is none."""
         own, old = ListenerValues(values, name), self._contexts[name]
         if not old.says or not new.says:
@@ -175,7 +175,7 @@ class Keys:
         values, loop = self._values, asyncio.get_running_loop()
         try:
             new = await loop.run_in_executor(None, self.build, name, values)
-            self._check_names(name, new, values)
+            self._hold_against(name, new, values)
         except SettingError as error:
             self.kept += 1
             logger.error("the certificates of listener %s stay as they are: %s", name, error)
