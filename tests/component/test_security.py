@@ -209,3 +209,24 @@ def test_old_versions_of_tls_are_not_spoken(served: Served) -> None:
             await asyncio.open_connection("127.0.0.1", served.ports["SSL"], ssl=context)
 
     asyncio.run(test())
+
+
+def test_commands_take_a_client_properties_and_profiles_remember_it(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from kavka.cli.commands import run
+
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    config = tmp_path / "client.properties"
+    lines = options(served, "SASL_SSL", "SCRAM-SHA-512") | {"bootstrap.servers": served.bootstrap("SASL_SSL")}
+    config.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    assert run(["--config", str(config), "topics", "create", "by-command"]) == 0
+    assert run(["topics", "list", "--client-config", str(config)]) == 0
+    assert "by-command" in capsys.readouterr().out
+    bootstrap = served.bootstrap("SASL_SSL")
+    assert run(["profile", "set", "safe", "--bootstrap", bootstrap, "--client-config", str(config)]) == 0
+    assert run(["topics", "list"]) == 0
+    assert "by-command" in capsys.readouterr().out
+    config.write_text("security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n")
+    assert run(["topics", "list"]) == 1
+    assert "must say who logs in" in capsys.readouterr().err
