@@ -7,77 +7,23 @@ import ssl
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
+from every_listener import MECHANISMS, PASSWORD, PROTOCOLS, WAYS, Served, options, serving
 from kavka.client import Admin, Producer, blocking
 from kavka.model.errors import NetworkException, RequestTimedOut, SaslAuthenticationFailed, TopicAuthorizationFailed
 from kavka.model.settings import SettingError
 from kavka.testing import Cluster
 from kavka.testing.authority import Authority
 from kavka.testing.cluster import NodeError
-from kavka.testing.local import free_ports
-from kavka.testing.secured import ADMIN, MODULES, STANDARD_AUTHORIZER, Secured
-
-PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-PASSWORD = "wonder-land"
-
-
-class Served(NamedTuple):
-    ports: dict[str, int]
-    secured: Secured
-    cluster: Cluster
-
-    def bootstrap(self, protocol: str) -> str:
-        return f"localhost:{self.ports[protocol]}"
+from kavka.testing.secured import ADMIN
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    folder = tmp_path_factory.mktemp("secured")
-    made = Secured(folder, {"alice": PASSWORD})
-    made.issue("alice.pem", "alice")
-    (folder / "users").write_text(f"bob={PASSWORD}\n")
-    ports = dict(zip(PROTOCOLS, free_ports(4), strict=True))
-    users = [f"{mechanism}=[name=alice,password={PASSWORD}]" for mechanism in MECHANISMS[1:]]
-    plain = f'{MODULES["PLAIN"]} required user_alice="{PASSWORD}";'
-    config = {
-        **made.tls,
-        "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),
-        "advertised.listeners": ",".join(f"{name}://localhost:{port}" for name, port in ports.items()),
-        "ssl.client.auth": "requested",
-        "ssl.principal.mapping.rules": "RULE:^CN=([a-z]+)$/$1/U,DEFAULT",
-        "sasl.enabled.mechanisms": ",".join(MECHANISMS),
-        "kavka.sasl.plain.users.file": str(folder / "users"),
-        "listener.name.sasl_ssl.plain.sasl.jaas.config": plain,
-        "listener.name.sasl_plaintext.plain.sasl.jaas.config": plain,
-        "connections.max.reauth.ms": "1200",
-        "authorizer.class.name": STANDARD_AUTHORIZER,
-        "super.users": "User:alice;User:ALICE;User:bob;User:ANONYMOUS",
-        "kavka.log.level": "debug",
-    }
-    with Cluster(config=config, users=users) as cluster:
-        yield Served(ports, made, cluster)
-
-
-def options(
-    served: Served, protocol: str, mechanism: str = "", user: str = "alice", password: str = PASSWORD
-) -> dict[str, str]:
-    found = {"security.protocol": protocol}
-    if "SSL" in protocol:
-        found |= served.secured.trust
-    if mechanism:
-        found |= {"sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": password}
-    return found
-
-
-WAYS = [
-    ("PLAINTEXT", ""),
-    ("SSL", ""),
-    *((protocol, mechanism) for protocol in PROTOCOLS[2:] for mechanism in MECHANISMS),
-]
+    with serving(tmp_path_factory.mktemp("secured")) as node:
+        yield node
 
 
 @pytest.mark.parametrize(("protocol", "mechanism"), WAYS)

@@ -10,14 +10,18 @@ from kavka.broker.context import Context
 from kavka.broker.forwarding import Forwarding
 from kavka.controller.configs import Op, Outcomes, applied
 from kavka.metadata.image import ConfigResource, ConfigsImage, ResourceType
+from kavka.metadata.live import LiveSettings
 from kavka.model.errors import BY_CODE, InvalidRequest, KafkaError, UnknownServerError
-from kavka.model.settings import Values
+from kavka.model.settings import SettingError
 from kavka.model.settings.rules import validate_broker
 from kavka.protocol.schema import replace
 from kavka.security.acl import Operation
 from kavka.security.acl import ResourceType as AclResource
 
 T = TypeVar("T")
+
+SSL = ".ssl."
+"""In the names of settings that are tried before they are changed."""
 
 Texts = Mapping[str, str | None]
 CHANGEABLE = frozenset({ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP, ResourceType.CLIENT_METRICS})
@@ -50,10 +54,10 @@ class ConfigRequest(Protocol):
 class ConfigChecks:
     """Checks the resources of one request, for one node."""
 
-    def __init__(self, node_id: int | None, static: Values, configs: ConfigsImage) -> None:
+    def __init__(self, node_id: int | None, settings: LiveSettings, configs: ConfigsImage) -> None:
         """`node_id` is the broker's that was asked; None at a controller, where a broker has checked already."""
         self._node_id = node_id
-        self._static = static
+        self._settings = settings
         self._configs = configs
 
     def replacement(self, resource: RequestedResource) -> dict[str, str | None]:
@@ -92,12 +96,17 @@ class ConfigChecks:
             raise InvalidRequest(f"this is broker {self._node_id}: broker {name} is configured at its own address")
         new = {key: text for key, text in texts.items() if text is not None}
         configs = self._configs
-        validate_broker(
-            self._static,
+        values = validate_broker(
+            self._settings.static,
             per_broker=new if name else configs.of_broker(self._node_id),
             cluster=configs.of_all_brokers if name else new,
             one_broker=bool(name),
         )
+        if any(SSL in one.name for one in resource.configs):
+            try:
+                self._settings.check(values)
+            except SettingError as error:
+                raise InvalidRequest(str(error)) from None
 
 
 def require_config_right(ctx: Context, operation: Operation, resource_type: int, name: str) -> None:

@@ -86,7 +86,9 @@ async def serve(config: NodeConfig, disk: Disk, ready_file: str | None, said_rea
         gc.collect()
         gc.freeze()
 
-    await Node(config, disk, SystemClock()).run(ready, stopping)
+    node = Node(config, disk, SystemClock())
+    loop.add_signal_handler(signal.SIGHUP, node.reload)
+    await node.run(ready, stopping)
 
 
 def told_otherwise(config: NodeConfig) -> str:

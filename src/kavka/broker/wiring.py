@@ -18,7 +18,7 @@ from kavka.broker.coordinating import COORDINATORS
 from kavka.broker.gate import Gate, authorizer_of
 from kavka.broker.limits import socket_options
 from kavka.broker.listeners import controller_names
-from kavka.broker.metrics import show_quorum
+from kavka.broker.metrics import show_quorum, show_security
 from kavka.broker.metrics_http import MetricsPage
 from kavka.broker.securing import Securing
 from kavka.client.connector import Connector
@@ -127,6 +127,10 @@ class Node:
         self._to_controllers = Connector(dial, security=self._securing.to_controllers)
         self._to_brokers = Connector(dial, security=self._securing.to_brokers)
 
+    def reload(self) -> None:
+        """Read certificates again, whether or not their files have changed."""
+        self._securing.keys.ask()
+
     async def run(self, ready: Callable[[ReadyReport], None], stopping: asyncio.Event) -> None:
         """Start, say so, serve until told to stop, and stop so that the next start has nothing to repair."""
         config = self._config
@@ -141,6 +145,7 @@ class Node:
             controller = self._controller(started)
             settings = LiveSettings(dirs.node_id, config.values)
             settings.subscribe(self._securing.keys.ask)
+            settings.ask_before(self._securing.keys.check)
             controller.subscribe(settings.apply)  # the first: whoever follows the metadata may ask for settings
             controller.subscribe(self._gate.apply)
             controller.subscribe(self._securing.apply)
@@ -195,6 +200,7 @@ class Node:
                 )
                 broker = BrokerRole(node, replicas, loading, started.listeners, registration)
             show_quorum(metrics, controller)
+            show_security(metrics, self._securing)
             if broker is None or await broker.start(stopping):
                 page, scraped_at = await metrics_page(metrics, config.values)
                 running += [tasks.create_task(service.run()) for service in page]

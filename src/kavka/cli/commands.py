@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 import typer
 
 from kavka import __version__
-from kavka.cli import cluster, configs, groups, log, pipeline, profiles, topics, transactions
+from kavka.cli import cluster, configs, groups, log, pipeline, profiles, tls, topics, transactions
 from kavka.cli.completion import VARIABLE, completion
 from kavka.cli.consume import consume
 from kavka.cli.format import format_dirs
@@ -177,6 +177,7 @@ app.command()(produce)
 app.command()(consume)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(log.app, name="log")
+app.add_typer(tls.app, name="tls")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(profiles.app, name="profile")
 app.command()(completion)
