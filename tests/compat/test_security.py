@@ -62,7 +62,7 @@ def test_confluent_kafka(served: Served, protocol: str, mechanism: str) -> None:
     got: list[bytes] = []
     ends = time.monotonic() + SECONDS
     while len(got) < len(RECORDS) and time.monotonic() < ends:
-        got += [message.value() for message in consumer.consume(100, 0.5) if message.error() is None]
+        got += [message.value() or b"" for message in consumer.consume(100, 0.5) if message.error() is None]
     consumer.close()
     assert got == RECORDS
 
