@@ -16,6 +16,7 @@ _TRANSACTIONS = "unit/broker/handlers/test_transaction_apis.py"
 _REGISTRATION = "unit/broker/handlers/test_broker_registration.py"
 _ACLS = "unit/broker/handlers/test_describe_acls.py"
 _SCRAM = "unit/broker/handlers/test_alter_user_scram_credentials.py"
+_TOKENS = "unit/broker/handlers/test_create_delegation_token.py::test_a_token_is_handed_out_renewed_and_ended"
 _GROUPS = "component/test_client_groups.py"
 _QUORUM = "component/test_quorum.py"
 _STRANGERS = "component/test_quorum_strangers.py"
@@ -35,12 +36,14 @@ TESTED_IN = {
     "delete_acls": f"{_ACLS}::test_rules_are_created_shown_and_deleted",
     "delete_groups": f"{_GROUPS}::test_groups_are_listed_described_reset_and_deleted",
     "delete_share_group_state": _SHARE_STATE,
+    "describe_delegation_token": _TOKENS,
     "describe_groups": "cluster/test_views.py::test_the_coordinator_of_a_group_is_the_same_wherever_one_asks",
     "describe_transactions": f"{_TRANSACTIONS}::test_a_transaction_is_shown_with_its_partitions",
     "describe_user_scram_credentials": f"{_SCRAM}::test_credentials_are_set_shown_and_removed",
     "end_quorum_epoch": f"{_STRANGERS}::test_a_stranger_who_talks_nonsense_changes_nothing",
     "end_txn": f"{_TRANSACTIONS}::test_what_end_txn_refuses",
     "envelope": "unit/broker/test_forwarding.py::test_a_bad_envelope_is_refused_with_kafkas_codes",
+    "expire_delegation_token": _TOKENS,
     "fetch": "component/test_fetch_sessions.py::test_a_session_is_told_of_everything_once_and_then_of_news_only",
     "fetch_snapshot": f"{_STRANGERS}::test_a_snapshot_is_given_in_windows",
     "heartbeat": f"{_GROUPS}::test_partitions_move_to_a_second_member_and_back",
@@ -59,6 +62,7 @@ TESTED_IN = {
     "read_share_group_state": _SHARE_STATE,
     "read_share_group_state_summary": _SHARE_STATE,
     "remove_raft_voter": f"{_QUORUM}::test_voters_are_added_and_removed_one_by_one",
+    "renew_delegation_token": _TOKENS,
     "sync_group": f"{_GROUPS}::test_partitions_move_to_a_second_member_and_back",
     "txn_offset_commit": f"{_TRANSACTIONS}::test_offsets_are_verified_and_committed_for_their_producer",
     "unregister_broker": f"{_REGISTRATION}::test_a_broker_is_forgotten",

@@ -147,7 +147,11 @@ PRINCIPAL_BUILDER_CLASS = CLASS(
 )
 DELEGATION_TOKEN_SECRET_KEY = PASSWORD.optional(
     "delegation.token.secret.key",
-    doc="What the secrets of delegation tokens are derived from ; no API hands any out yet.",
+    doc="What the secrets of delegation tokens are derived from, the same on all nodes; without it there are none.",
+)
+KAVKA_DELEGATION_TOKEN_ACCEPTED_SECRET_KEY = PASSWORD.optional(
+    "kavka.delegation.token.accepted.secret.key",
+    doc="A second key whose tokens are accepted too, while delegation.token.secret.key is being changed.",
 )
 DELEGATION_TOKEN_MAX_LIFETIME_MS = LONG(
     "delegation.token.max.lifetime.ms", 604_800_000, AT_LEAST_1, doc="How long a delegation token lives at most."
