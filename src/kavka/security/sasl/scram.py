@@ -58,6 +58,11 @@ class Mechanism(IntEnum):
         return "sha256" if self is Mechanism.SCRAM_SHA_256 else "sha512"
 
 
+def salted_password(mechanism: Mechanism, password: str, salt: bytes, iterations: int) -> bytes:
+    """What is sent to have a credential set; takes some milliseconds, as it is meant to."""
+    return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
+
+
 @dataclass(frozen=True, slots=True)
 class Credential:
     """What a node keeps of a password."""
@@ -73,7 +78,7 @@ class Credential:
     @staticmethod
     def of_password(mechanism: Mechanism, password: str, salt: bytes, iterations: int = MIN_ITERATIONS) -> Credential:
         """Made of a password; takes some milliseconds, as it is meant to."""
-        salted = hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
+        salted = salted_password(mechanism, password, salt, iterations)
         return Credential.of_salted(mechanism, salted, salt, iterations)
 
     @staticmethod
