@@ -20,6 +20,7 @@ from kavka.broker.limits import socket_options
 from kavka.broker.listeners import controller_names
 from kavka.broker.metrics import show_quorum
 from kavka.broker.metrics_http import MetricsPage
+from kavka.broker.securing import Securing
 from kavka.client.connector import Connector
 from kavka.client.dial import Dial
 from kavka.controller.machine import Controller
@@ -124,6 +125,7 @@ class Node:
         self._to_controllers = Connector(dial)
         self._to_brokers = Connector(dial)
         self._gate = Gate(authorizer_of(config.values))
+        self._securing = Securing(config.values, clock, self._gate)
 
     async def run(self, ready: Callable[[ReadyReport], None], stopping: asyncio.Event) -> None:
         """Start, say so, serve until told to stop, and stop so that the next start has nothing to repair."""
@@ -140,6 +142,7 @@ class Node:
             settings = LiveSettings(dirs.node_id, config.values)
             controller.subscribe(settings.apply)  # the first: whoever follows the metadata may ask for settings
             controller.subscribe(self._gate.apply)
+            controller.subscribe(self._securing.apply)
             tell(METADATA, controller.start(clean=marks[dirs.metadata_dir] is not None))
             replicas = self._replicas(started, settings) if "broker" in config.roles else None
             try:
@@ -164,6 +167,7 @@ class Node:
         config, metrics = self._config, Metrics()
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(controller.run())]
+            running += [tasks.create_task(service.run()) for service in self._securing.services]
             quorum = self._control(settings, controller, started, tasks)
             registration = self._registration(started)
             if started.controller_listeners:
@@ -225,7 +229,10 @@ class Node:
 
     def _bind(self, endpoints: Iterable[Endpoint], options: SocketOptions) -> list[BoundListener]:
         ports = Counter(one.port for one in (*self._config.listeners, *self._controllers()) if one.port)
-        return [bind(one.listener, one.host, one.port, options, both=ports[one.port] < 2) for one in endpoints]
+        return [
+            self._securing.secured(bind(one.listener, one.host, one.port, options, both=ports[one.port] < 2), one)
+            for one in endpoints
+        ]
 
     def _controllers(self) -> tuple[Endpoint, ...]:
         """The controller listeners that are served: a node that stands alone needs none."""
@@ -254,6 +261,8 @@ class Node:
 
     def _controller(self, started: Started) -> ControllerLoop:
         config, values, dirs = self._config, self._config.values, started.dirs
+        bootstrap = read_bootstrap(self._disk, dirs.metadata_dir)
+        self._securing.begin_with(bootstrap)
         controls = config.standalone or "controller" in config.roles
         endpoints = self._controller_endpoints(started) if controls else ()
         member = Member(dirs.node_id, dirs.metadata_directory_id, dirs.cluster_id, endpoints, controls)
@@ -273,7 +282,7 @@ class Node:
             quorum,
             machine,
             self._clock,
-            bootstrap=read_bootstrap(self._disk, dirs.metadata_dir),
+            bootstrap=bootstrap,
             snapshots=snapshot_rules(values),
         )
 

@@ -11,7 +11,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
-from kavka.model.settings import Values
+from kavka.model.settings.listeners import Readable
 from kavka.model.settings.security import DELEGATION_TOKEN_SECRET_KEY, KAVKA_DELEGATION_TOKEN_ACCEPTED_SECRET_KEY
 from kavka.security.sasl.scram import MIN_ITERATIONS, Credential, Mechanism, TokenCredential
 
@@ -33,7 +33,7 @@ class TokenSecrets:
         self._keys = (key,) if accepted is None or accepted == key else (key, accepted)
 
     @staticmethod
-    def of(values: Values) -> TokenSecrets | None:
+    def of(values: Readable) -> TokenSecrets | None:
         """What the settings say; None where there are no tokens."""
         key, accepted = values[DELEGATION_TOKEN_SECRET_KEY], values[KAVKA_DELEGATION_TOKEN_ACCEPTED_SECRET_KEY]
         if key is None:
@@ -60,8 +60,18 @@ class TokenSecrets:
 class KnownToken(Protocol):
     """What the metadata knows of a token."""
 
-    owner: str
-    expiration_timestamp: int
+    @property
+    def owner(self) -> str:
+        """Who logs in by it."""
+
+    @property
+    def expiration_timestamp(self) -> int:
+        """Until when."""
+
+
+def no_tokens(token_id: str) -> TokenCredential | None:
+    """Where tokens are looked up that cannot be logged in with."""
+    return None
 
 
 class TokenLogins:

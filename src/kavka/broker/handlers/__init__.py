@@ -74,6 +74,8 @@ HANDLERS: tuple[str, ...] = (
     "read_share_group_state_summary",
     "remove_raft_voter",
     "renew_delegation_token",
+    "sasl_authenticate",
+    "sasl_handshake",
     "sync_group",
     "txn_offset_commit",
     "unregister_broker",

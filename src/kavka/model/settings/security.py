@@ -53,14 +53,27 @@ SSL_ENGINE_FACTORY_CLASS = CLASS.optional("ssl.engine.factory.class", None, PER_
 
 # SASL
 SASL_MECHANISM_CONTROLLER_PROTOCOL = STRING("sasl.mechanism.controller.protocol", "GSSAPI")
-SASL_SERVER_MAX_RECEIVE_SIZE = INT("sasl.server.max.receive.size", 524_288)
+SASL_SERVER_MAX_RECEIVE_SIZE = INT(
+    "sasl.server.max.receive.size", 524_288, doc="The largest request of a client that has not logged in."
+)
 SASL_MECHANISM_INTER_BROKER_PROTOCOL = STRING("sasl.mechanism.inter.broker.protocol", "GSSAPI", None, PER_BROKER)
-SASL_ENABLED_MECHANISMS = SET("sasl.enabled.mechanisms", ("GSSAPI",), NO_BLANKS, PER_BROKER)
+SASL_ENABLED_MECHANISMS = SET(
+    "sasl.enabled.mechanisms",
+    ("GSSAPI",),
+    NO_BLANKS,
+    PER_BROKER,
+    doc="How clients log in on SASL listeners, also with `listener.name.<listener>.` before it.",
+)
 SASL_SERVER_CALLBACK_HANDLER_CLASS = CLASS.optional("sasl.server.callback.handler.class")
 SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES = SET(
     "sasl.kerberos.principal.to.local.rules", ("DEFAULT",), NO_BLANKS, PER_BROKER
 )
-SASL_JAAS_CONFIG = PASSWORD.optional("sasl.jaas.config", None, PER_BROKER)
+SASL_JAAS_CONFIG = PASSWORD.optional(
+    "sasl.jaas.config",
+    None,
+    PER_BROKER,
+    doc="The users of a mechanism and what this node logs in with; `listener.name.<listener>.<mechanism>.` before it.",
+)
 SASL_CLIENT_CALLBACK_HANDLER_CLASS = CLASS.optional("sasl.client.callback.handler.class")
 SASL_LOGIN_CLASS = CLASS.optional("sasl.login.class")
 SASL_LOGIN_CALLBACK_HANDLER_CLASS = CLASS.optional("sasl.login.callback.handler.class")
@@ -136,8 +149,36 @@ ALLOW_EVERYONE_IF_NO_ACL_FOUND = BOOLEAN(
     internal=True,
     doc="Whether a resource that no access rule concerns is open to all.",
 )
-CONNECTION_FAILED_AUTHENTICATION_DELAY_MS = INT("connection.failed.authentication.delay.ms", 100, AT_LEAST_0)
-CONNECTIONS_MAX_REAUTH_MS = LONG("connections.max.reauth.ms", 0)
+CONNECTION_FAILED_AUTHENTICATION_DELAY_MS = INT(
+    "connection.failed.authentication.delay.ms",
+    100,
+    AT_LEAST_0,
+    doc="How long a client waits to be told that its log-in failed, and to be hung up on.",
+)
+CONNECTIONS_MAX_REAUTH_MS = LONG(
+    "connections.max.reauth.ms",
+    0,
+    doc="How long a SASL log-in lasts, where the credentials do not end before (KIP-368); 0 for as long as they do.",
+)
+KAVKA_AUTHENTICATION_TIMEOUT_MS = INT(
+    "kavka.authentication.timeout.ms",
+    30_000,
+    AT_LEAST_1,
+    doc="How long a client may take from connecting to having logged in, TLS handshake included.",
+    internal=True,  # not Kafka's: its tools are not shown it
+)
+KAVKA_MAX_UNAUTHENTICATED_CONNECTIONS = INT(
+    "kavka.max.unauthenticated.connections",
+    1_000,
+    AT_LEAST_1,
+    doc="How many connections of a secured listener may be on their way in at once; then the oldest gives way.",
+    internal=True,
+)
+KAVKA_SASL_PLAIN_USERS_FILE = STRING.optional(
+    "kavka.sasl.plain.users.file",
+    doc="A file with a line name=password for each user of PLAIN, beside those of sasl.jaas.config.",
+    internal=True,
+)
 SECURITY_PROVIDERS = STRING.optional("security.providers")
 PRINCIPAL_BUILDER_CLASS = CLASS(
     "principal.builder.class",
@@ -152,6 +193,7 @@ DELEGATION_TOKEN_SECRET_KEY = PASSWORD.optional(
 KAVKA_DELEGATION_TOKEN_ACCEPTED_SECRET_KEY = PASSWORD.optional(
     "kavka.delegation.token.accepted.secret.key",
     doc="A second key whose tokens are accepted too, while delegation.token.secret.key is being changed.",
+    internal=True,
 )
 DELEGATION_TOKEN_MAX_LIFETIME_MS = LONG(
     "delegation.token.max.lifetime.ms", 604_800_000, AT_LEAST_1, doc="How long a delegation token lives at most."

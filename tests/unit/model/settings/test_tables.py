@@ -39,10 +39,13 @@ OURS_ALONE = {
     "allow.everyone.if.no.acl.found",  # Kafka leaves this one and super.users to its authorizer
     "super.users",
     "kavka.delegation.token.accepted.secret.key",
+    "kavka.authentication.timeout.ms",
     "kavka.log.format",
     "kavka.log.level",
     "kavka.max.decompressed.message.bytes",
+    "kavka.max.unauthenticated.connections",
     "kavka.metrics.listener",
+    "kavka.sasl.plain.users.file",
 }
 REQUIRED_BY_KAFKA = {"node.id", "process.roles", "controller.listener.names"}  # a standalone node has defaults for them
 
