@@ -66,7 +66,11 @@ SASL_ENABLED_MECHANISMS = SET(
 )
 SASL_SERVER_CALLBACK_HANDLER_CLASS = CLASS.optional("sasl.server.callback.handler.class")
 SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES = SET(
-    "sasl.kerberos.principal.to.local.rules", ("DEFAULT",), NO_BLANKS, PER_BROKER
+    "sasl.kerberos.principal.to.local.rules",
+    ("DEFAULT",),
+    NO_BLANKS,
+    PER_BROKER,
+    doc="Which user a Kerberos principal is: RULE:[n:string](regexp)s/pattern/replacement/gL/LU or DEFAULT.",
 )
 SASL_JAAS_CONFIG = PASSWORD.optional(
     "sasl.jaas.config",
@@ -77,7 +81,12 @@ SASL_JAAS_CONFIG = PASSWORD.optional(
 SASL_CLIENT_CALLBACK_HANDLER_CLASS = CLASS.optional("sasl.client.callback.handler.class")
 SASL_LOGIN_CLASS = CLASS.optional("sasl.login.class")
 SASL_LOGIN_CALLBACK_HANDLER_CLASS = CLASS.optional("sasl.login.callback.handler.class")
-SASL_KERBEROS_SERVICE_NAME = STRING.optional("sasl.kerberos.service.name", None, PER_BROKER)
+SASL_KERBEROS_SERVICE_NAME = STRING.optional(
+    "sasl.kerberos.service.name",
+    None,
+    PER_BROKER,
+    doc="The service part of the principal that this node is in Kerberos, usually kafka.",
+)
 SASL_KERBEROS_KINIT_CMD = STRING("sasl.kerberos.kinit.cmd", "/usr/bin/kinit", None, PER_BROKER)
 SASL_KERBEROS_TICKET_RENEW_WINDOW_FACTOR = DOUBLE("sasl.kerberos.ticket.renew.window.factor", 0.8, None, PER_BROKER)
 SASL_KERBEROS_TICKET_RENEW_JITTER = DOUBLE("sasl.kerberos.ticket.renew.jitter", 0.05, None, PER_BROKER)
@@ -118,18 +127,56 @@ SASL_OAUTHBEARER_ASSERTION_PRIVATE_KEY_PASSPHRASE = PASSWORD.optional(
     "sasl.oauthbearer.assertion.private.key.passphrase"
 )
 SASL_OAUTHBEARER_ASSERTION_TEMPLATE_FILE = STRING.optional("sasl.oauthbearer.assertion.template.file")
-SASL_OAUTHBEARER_SCOPE_CLAIM_NAME = STRING("sasl.oauthbearer.scope.claim.name", "scope")
-SASL_OAUTHBEARER_SUB_CLAIM_NAME = STRING("sasl.oauthbearer.sub.claim.name", "sub")
-SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL = STRING.optional("sasl.oauthbearer.token.endpoint.url")
-SASL_OAUTHBEARER_JWKS_ENDPOINT_URL = STRING.optional("sasl.oauthbearer.jwks.endpoint.url")
-SASL_OAUTHBEARER_JWKS_ENDPOINT_REFRESH_MS = LONG("sasl.oauthbearer.jwks.endpoint.refresh.ms", 3_600_000)
-SASL_OAUTHBEARER_JWKS_ENDPOINT_RETRY_BACKOFF_MS = LONG("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", 100)
-SASL_OAUTHBEARER_JWKS_ENDPOINT_RETRY_BACKOFF_MAX_MS = LONG(
-    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", 10_000
+SASL_OAUTHBEARER_SCOPE_CLAIM_NAME = STRING(
+    "sasl.oauthbearer.scope.claim.name", "scope", doc="The claim of a bearer token that has its scopes."
 )
-SASL_OAUTHBEARER_CLOCK_SKEW_SECONDS = INT("sasl.oauthbearer.clock.skew.seconds", 30)
-SASL_OAUTHBEARER_EXPECTED_AUDIENCE = SET("sasl.oauthbearer.expected.audience", (), NO_BLANKS)
-SASL_OAUTHBEARER_EXPECTED_ISSUER = STRING.optional("sasl.oauthbearer.expected.issuer")
+SASL_OAUTHBEARER_SUB_CLAIM_NAME = STRING(
+    "sasl.oauthbearer.sub.claim.name", "sub", doc="The claim of a bearer token that names the user."
+)
+SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL = STRING.optional("sasl.oauthbearer.token.endpoint.url")
+SASL_OAUTHBEARER_JWKS_ENDPOINT_URL = STRING.optional(
+    "sasl.oauthbearer.jwks.endpoint.url",
+    doc="Where the keys of bearer tokens are: an https:// or file:// URL among the allowed ones.",
+)
+SASL_OAUTHBEARER_JWKS_ENDPOINT_REFRESH_MS = LONG(
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms", 3_600_000, doc="How often the keys of bearer tokens are loaded again."
+)
+SASL_OAUTHBEARER_JWKS_ENDPOINT_RETRY_BACKOFF_MS = LONG(
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+    100,
+    doc="How long to wait after the keys of bearer tokens could not be loaded, at first.",
+)
+SASL_OAUTHBEARER_JWKS_ENDPOINT_RETRY_BACKOFF_MAX_MS = LONG(
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+    10_000,
+    doc="How long to wait at most after the keys of bearer tokens could not be loaded.",
+)
+SASL_OAUTHBEARER_CLOCK_SKEW_SECONDS = INT(
+    "sasl.oauthbearer.clock.skew.seconds", 30, doc="How much the clock of who issues bearer tokens may differ."
+)
+SASL_OAUTHBEARER_EXPECTED_AUDIENCE = SET(
+    "sasl.oauthbearer.expected.audience",
+    (),
+    NO_BLANKS,
+    doc="Bearer tokens must be for one of these; if none is named, for nobody in particular.",
+)
+SASL_OAUTHBEARER_EXPECTED_ISSUER = STRING.optional(
+    "sasl.oauthbearer.expected.issuer", doc="Bearer tokens must be of this issuer."
+)
+
+OAUTHBEARER_ALLOWED_URLS = SET(
+    "org.apache.kafka.sasl.oauthbearer.allowed.urls",  # of Java's system properties in Kafka
+    (),
+    NO_BLANKS,
+    doc="The URLs that keys of bearer tokens may be loaded from: no other setting can make a node ask elsewhere.",
+    internal=True,
+)
+KAVKA_SASL_OAUTHBEARER_UNSECURED = BOOLEAN(
+    "kavka.sasl.oauthbearer.unsecured",
+    False,
+    doc="Whether bearer tokens without a signature are believed, which lets everybody be anybody; for tests.",
+    internal=True,
+)
 
 # Principals, authorization, tokens
 AUTHORIZER_CLASS_NAME = STRING(

@@ -45,7 +45,9 @@ OURS_ALONE = {
     "kavka.max.decompressed.message.bytes",
     "kavka.max.unauthenticated.connections",
     "kavka.metrics.listener",
+    "kavka.sasl.oauthbearer.unsecured",
     "kavka.sasl.plain.users.file",
+    "org.apache.kafka.sasl.oauthbearer.allowed.urls",  # a system property of Java in Kafka
 }
 REQUIRED_BY_KAFKA = {"node.id", "process.roles", "controller.listener.names"}  # a standalone node has defaults for them
 
