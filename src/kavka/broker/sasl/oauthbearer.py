@@ -14,7 +14,7 @@ from kavka.broker.sasl import Ground
 from kavka.client.http import checked_url
 from kavka.model.settings import (
     KAVKA_SASL_OAUTHBEARER_UNSECURED,
-    OAUTHBEARER_ALLOWED_URLS,
+    ORG_APACHE_KAFKA_SASL_OAUTHBEARER_ALLOWED_URLS,
     SASL_OAUTHBEARER_CLOCK_SKEW_SECONDS,
     SASL_OAUTHBEARER_EXPECTED_AUDIENCE,
     SASL_OAUTHBEARER_EXPECTED_ISSUER,
@@ -106,8 +106,8 @@ def _signed(ground: Ground, url: str, rules: Any) -> Signed:
 
     assert isinstance(rules, JwtRules)
     key, settings = SASL_OAUTHBEARER_JWKS_ENDPOINT_URL.name, ground.settings
-    if url not in settings[OAUTHBEARER_ALLOWED_URLS]:
-        raise ground.refusal(key, f"{url} is not among {OAUTHBEARER_ALLOWED_URLS.name}")
+    if url not in settings[ORG_APACHE_KAFKA_SASL_OAUTHBEARER_ALLOWED_URLS]:
+        raise ground.refusal(key, f"{url} is not among {ORG_APACHE_KAFKA_SASL_OAUTHBEARER_ALLOWED_URLS.name}")
     keys = None
     if url.startswith("file:"):
         load = from_file(url)

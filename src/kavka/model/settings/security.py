@@ -64,13 +64,16 @@ SASL_ENABLED_MECHANISMS = SET(
     PER_BROKER,
     doc="How clients log in on SASL listeners, also with `listener.name.<listener>.` before it.",
 )
-SASL_SERVER_CALLBACK_HANDLER_CLASS = CLASS.optional("sasl.server.callback.handler.class")
+SASL_SERVER_CALLBACK_HANDLER_CLASS = CLASS.optional(
+    "sasl.server.callback.handler.class",
+    doc="Who judges bearer tokens: Kafka's OAuthBearerValidatorCallbackHandler, or a function as package.module:name.",
+)
 SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES = SET(
     "sasl.kerberos.principal.to.local.rules",
     ("DEFAULT",),
     NO_BLANKS,
     PER_BROKER,
-    doc="Which user a Kerberos principal is: RULE:[n:string](regexp)s/pattern/replacement/gL/LU or DEFAULT.",
+    doc="Which user a Kerberos principal is, by the first rule that matches; DEFAULT takes those of the own realm.",
 )
 SASL_JAAS_CONFIG = PASSWORD.optional(
     "sasl.jaas.config",
@@ -103,7 +106,9 @@ SASL_OAUTHBEARER_JWT_RETRIEVER_CLASS = CLASS(
     "sasl.oauthbearer.jwt.retriever.class", "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever"
 )
 SASL_OAUTHBEARER_JWT_VALIDATOR_CLASS = CLASS(
-    "sasl.oauthbearer.jwt.validator.class", "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator"
+    "sasl.oauthbearer.jwt.validator.class",
+    "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
+    doc="What bearer tokens are judged by; Kafka's DefaultJwtValidator and BrokerJwtValidator mean the same here.",
 )
 SASL_OAUTHBEARER_SCOPE = STRING.optional("sasl.oauthbearer.scope")
 SASL_OAUTHBEARER_CLIENT_CREDENTIALS_CLIENT_ID = STRING.optional("sasl.oauthbearer.client.credentials.client.id")
@@ -164,7 +169,7 @@ SASL_OAUTHBEARER_EXPECTED_ISSUER = STRING.optional(
     "sasl.oauthbearer.expected.issuer", doc="Bearer tokens must be of this issuer."
 )
 
-OAUTHBEARER_ALLOWED_URLS = SET(
+ORG_APACHE_KAFKA_SASL_OAUTHBEARER_ALLOWED_URLS = SET(
     "org.apache.kafka.sasl.oauthbearer.allowed.urls",  # of Java's system properties in Kafka
     (),
     NO_BLANKS,
