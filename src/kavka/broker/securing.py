@@ -1,13 +1,16 @@
-"""How the listeners of a node are secured: who logs in how, and what they are let in as."""
+"""How the listeners of a node are secured: TLS, who logs in how, and what they are let in as."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Final, Protocol, runtime_checkable
 
+from kavka.broker.config import NodeConfig
 from kavka.broker.gate import Gate
+from kavka.broker.keys import Keys
+from kavka.broker.listeners import controller_names, security_protocols
 from kavka.broker.sasl import Ground, mechanism_of
 from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.image import MetadataImage
@@ -18,18 +21,26 @@ from kavka.model.settings import (
     CONNECTIONS_MAX_REAUTH_MS,
     KAVKA_AUTHENTICATION_TIMEOUT_MS,
     KAVKA_MAX_UNAUTHENTICATED_CONNECTIONS,
+    PRINCIPAL_BUILDER_CLASS,
     SASL_ENABLED_MECHANISMS,
     SASL_SERVER_MAX_RECEIVE_SIZE,
+    SSL_PRINCIPAL_MAPPING_RULES,
     SettingError,
-    Values,
 )
 from kavka.model.settings.listeners import ListenerValues
-from kavka.model.types import Endpoint
+from kavka.net.connection import Connection
 from kavka.net.lobby import Lobby
 from kavka.net.login import Logins, Offer
 from kavka.net.server import BoundListener
+from kavka.net.session import Session
+from kavka.net.tls import RefusedError, TlsListener
+from kavka.net.turns import Turns
+from kavka.security.principal import MalformedNameError, PrincipalMapper, distinguished_name, subject_of
 
 SECRET_BYTES: Final = 32
+PLAIN: Final = "PLAINTEXT"
+WITH_TLS: Final = ("SSL", "SASL_SSL")
+WITH_SASL: Final = ("SASL_PLAINTEXT", "SASL_SSL")
 
 
 @runtime_checkable
@@ -43,16 +54,37 @@ class Running(Protocol):
 class Securing:
     """Lets clients in on the listeners of a node."""
 
-    def __init__(self, values: Values, clock: Clock, gate: Gate) -> None:
+    def __init__(self, config: NodeConfig, clock: Clock, gate: Gate) -> None:
+        """Raises SettingError for settings that cannot be honoured."""
+        values = config.values
         self._values = values
         self._clock = clock
         self._gate = gate
         self._secret = secrets.token_bytes(SECRET_BYTES)
         self._kept = EMPTY_KEPT
+        self._turns = Turns()
         self.lobby = Lobby(values[KAVKA_AUTHENTICATION_TIMEOUT_MS], values[KAVKA_MAX_UNAUTHENTICATED_CONNECTIONS])
-        self.logins: dict[str, Logins] = {}
+        protocols = protocols_of(config)
+        served = [one.listener for one in (*config.listeners, *config.controller_listeners)]
+        reached = () if config.standalone else (config.inter_broker_listener, *controller_names(values)[:1])
+        if values[PRINCIPAL_BUILDER_CLASS] != PRINCIPAL_BUILDER_CLASS.default and set(protocols.values()) != {PLAIN}:
+            raise SettingError(f"{PRINCIPAL_BUILDER_CLASS.name}: it names a part of Java, which is not here")
+        self.keys = Keys(
+            values,
+            {name: protocols[name] for name in served if protocols[name] in WITH_TLS},
+            [name for name in dict.fromkeys(reached) if protocols.get(name) in WITH_TLS],
+        )
+        self.tls = {name: self._tls(name, protocols[name]) for name in served if protocols[name] in WITH_TLS}
+        """By the names of the listeners with TLS."""
+        self._running: list[Running] = []
+        self.logins = {name: self._logins(name) for name in served if protocols[name] in WITH_SASL}
         """By the names of the listeners that have clients log in."""
-        self.services: list[Running] = []
+        self._protocols = protocols
+
+    @property
+    def services(self) -> list[Running]:
+        """What has to run for all this."""
+        return [self.keys, *self._running] if list(self.keys) else self._running
 
     def begin_with(self, records: Iterable[Any]) -> None:
         """Know the credentials that formatting left: nodes log in to each other before there is any metadata."""
@@ -66,14 +98,51 @@ class Securing:
         """Follow the credentials of the metadata."""
         self._kept = image.kept
 
-    def secured(self, listener: BoundListener, endpoint: Endpoint) -> BoundListener:
-        """A listener as its security protocol asks for it; raises SettingError for what cannot be honoured."""
-        protocol = endpoint.security_protocol
-        secured = replace(listener, security_protocol=protocol)
-        if protocol.startswith("SASL_"):
-            self.logins[listener.name] = logins = self._logins(listener.name)
+    def secured(self, listener: BoundListener) -> BoundListener:
+        """A listener as its security protocol asks for it."""
+        secured = replace(listener, security_protocol=self._protocols[listener.name])
+        tls, logins = self.tls.get(listener.name), self.logins.get(listener.name)
+        if tls is not None:
+            secured = replace(secured, secure=tls.secure, welcome=self._welcome)
+        if logins is not None:
             secured = replace(secured, welcome=logins.welcome)
         return secured
+
+    def _welcome(self, connection: Connection) -> None:
+        """Give a client a while for its handshake."""
+        self.lobby.enter(connection)
+        connection.when_closed(self, lambda: self.lobby.leave(connection))
+
+    def _tls(self, listener: str, protocol: str) -> TlsListener:
+        own = ListenerValues(self._values, listener)
+        return TlsListener(
+            self.keys.server(listener),
+            identify=ignored if protocol in WITH_SASL else self._by_certificate(own),
+            turns=self._turns,
+            lobby=None if protocol in WITH_SASL else self.lobby,
+            failure_delay_ms=own[CONNECTION_FAILED_AUTHENTICATION_DELAY_MS],
+        )
+
+    def _by_certificate(self, own: ListenerValues) -> Callable[[Session, bytes | None], None]:
+        try:
+            mapper = PrincipalMapper(own[SSL_PRINCIPAL_MAPPING_RULES])
+        except ValueError as error:
+            raise SettingError(str(error)) from None
+
+        def identify(session: Session, certificate: bytes | None) -> None:
+            if certificate is None:
+                return  # whom nobody vouches for stays anonymous
+            try:
+                subject = distinguished_name(subject_of(certificate))
+            except MalformedNameError as error:
+                raise RefusedError(f"the name in the certificate cannot be read: {error}") from None
+            name = mapper.name(subject)
+            if name is None:
+                raise RefusedError(f"no rule of {SSL_PRINCIPAL_MAPPING_RULES.name} is for {subject}")
+            session.principal = f"User:{name}"
+            self._gate.admit(session)
+
+        return identify
 
     def _logins(self, listener: str) -> Logins:
         own = ListenerValues(self._values, listener)
@@ -93,8 +162,20 @@ class Securing:
         settings = ListenerValues(self._values, listener, name)
         mechanism = mechanism_of(Ground(listener, name, settings, self._credentials, self._clock, self._secret))
         if isinstance(mechanism, Running):
-            self.services.append(mechanism)
+            self._running.append(mechanism)
         return Offer(mechanism.begin, settings[CONNECTIONS_MAX_REAUTH_MS])
 
     def _credentials(self) -> KeptImage:
         return self._kept
+
+
+def protocols_of(config: NodeConfig) -> dict[str, str]:
+    """The security protocols of the listeners that a node has or reaches, by name."""
+    known = security_protocols(config.values)
+    own = (*config.listeners, *config.controller_listeners)
+    names = (*(one.listener for one in own), config.inter_broker_listener, *controller_names(config.values)[:1])
+    return {name: known.get(name, PLAIN) for name in names if name}
+
+
+def ignored(session: Session, certificate: bytes | None) -> None:
+    """Whoever logs in by SASL is who they log in as, whatever they show before."""

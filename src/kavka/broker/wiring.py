@@ -125,7 +125,7 @@ class Node:
         self._to_controllers = Connector(dial)
         self._to_brokers = Connector(dial)
         self._gate = Gate(authorizer_of(config.values))
-        self._securing = Securing(config.values, clock, self._gate)
+        self._securing = Securing(config, clock, self._gate)
 
     async def run(self, ready: Callable[[ReadyReport], None], stopping: asyncio.Event) -> None:
         """Start, say so, serve until told to stop, and stop so that the next start has nothing to repair."""
@@ -230,7 +230,7 @@ class Node:
     def _bind(self, endpoints: Iterable[Endpoint], options: SocketOptions) -> list[BoundListener]:
         ports = Counter(one.port for one in (*self._config.listeners, *self._controllers()) if one.port)
         return [
-            self._securing.secured(bind(one.listener, one.host, one.port, options, both=ports[one.port] < 2), one)
+            self._securing.secured(bind(one.listener, one.host, one.port, options, both=ports[one.port] < 2))
             for one in endpoints
         ]
 

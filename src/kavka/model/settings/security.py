@@ -27,29 +27,87 @@ from kavka.model.settings.types import (
 
 PER_BROKER: Final = Update.PER_BROKER
 # TLS
-SSL_CLIENT_AUTH = STRING("ssl.client.auth", "none", one_of("required", "requested", "none"), PER_BROKER)
-SSL_PRINCIPAL_MAPPING_RULES = STRING("ssl.principal.mapping.rules", "DEFAULT")
-SSL_ALLOW_DN_CHANGES = BOOLEAN("ssl.allow.dn.changes", False)
-SSL_ALLOW_SAN_CHANGES = BOOLEAN("ssl.allow.san.changes", False)
-SSL_PROTOCOL = STRING("ssl.protocol", "TLSv1.3", None, PER_BROKER)
-SSL_PROVIDER = STRING.optional("ssl.provider", None, PER_BROKER)
-SSL_ENABLED_PROTOCOLS = SET("ssl.enabled.protocols", ("TLSv1.2", "TLSv1.3"), NO_BLANKS, PER_BROKER)
-SSL_KEYSTORE_TYPE = STRING("ssl.keystore.type", "JKS", None, PER_BROKER)
-SSL_KEYSTORE_LOCATION = STRING.optional("ssl.keystore.location", None, PER_BROKER)
-SSL_KEYSTORE_PASSWORD = PASSWORD.optional("ssl.keystore.password", None, PER_BROKER)
-SSL_KEY_PASSWORD = PASSWORD.optional("ssl.key.password", None, PER_BROKER)
-SSL_KEYSTORE_KEY = PASSWORD.optional("ssl.keystore.key", None, PER_BROKER)
-SSL_KEYSTORE_CERTIFICATE_CHAIN = PASSWORD.optional("ssl.keystore.certificate.chain", None, PER_BROKER)
-SSL_TRUSTSTORE_TYPE = STRING("ssl.truststore.type", "JKS", None, PER_BROKER)
-SSL_TRUSTSTORE_LOCATION = STRING.optional("ssl.truststore.location", None, PER_BROKER)
-SSL_TRUSTSTORE_PASSWORD = PASSWORD.optional("ssl.truststore.password", None, PER_BROKER)
-SSL_TRUSTSTORE_CERTIFICATES = PASSWORD.optional("ssl.truststore.certificates", None, PER_BROKER)
+SSL_CLIENT_AUTH = STRING(
+    "ssl.client.auth",
+    "none",
+    one_of("required", "requested", "none"),
+    PER_BROKER,
+    doc="Whether clients show a certificate; on SASL_SSL listeners only with `listener.name.<listener>.` before it.",
+)
+SSL_PRINCIPAL_MAPPING_RULES = STRING(
+    "ssl.principal.mapping.rules",
+    "DEFAULT",
+    doc="Who a client is by the name in its certificate: RULE:pattern/replacement/[LU] or DEFAULT, first fit.",
+)
+SSL_ALLOW_DN_CHANGES = BOOLEAN(
+    "ssl.allow.dn.changes", False, doc="Whether a certificate may be replaced by one for another name."
+)
+SSL_ALLOW_SAN_CHANGES = BOOLEAN(
+    "ssl.allow.san.changes", False, doc="Whether a certificate may be replaced by one for other hosts."
+)
+SSL_PROTOCOL = STRING("ssl.protocol", "TLSv1.3", None, PER_BROKER, doc="The newest version of TLS: TLSv1.2 or TLSv1.3.")
+SSL_PROVIDER = STRING.optional("ssl.provider", None, PER_BROKER, doc="A part of Java: refused where TLS is used.")
+SSL_ENABLED_PROTOCOLS = SET(
+    "ssl.enabled.protocols",
+    ("TLSv1.2", "TLSv1.3"),
+    NO_BLANKS,
+    PER_BROKER,
+    doc="The versions of TLS that are spoken; there are only these two.",
+)
+SSL_KEYSTORE_TYPE = STRING(
+    "ssl.keystore.type",
+    "JKS",
+    None,
+    PER_BROKER,
+    doc="PEM, or PKCS12, which Kafka's own default stands for as well; what Java alone reads is refused with a hint.",
+)
+SSL_KEYSTORE_LOCATION = STRING.optional(
+    "ssl.keystore.location",
+    None,
+    PER_BROKER,
+    doc="The file with this node's private key and certificates; read again when it changes.",
+)
+SSL_KEYSTORE_PASSWORD = PASSWORD.optional("ssl.keystore.password", None, PER_BROKER, doc="What opens a PKCS12 file.")
+SSL_KEY_PASSWORD = PASSWORD.optional("ssl.key.password", None, PER_BROKER, doc="What opens a private key in PEM.")
+SSL_KEYSTORE_KEY = PASSWORD.optional(
+    "ssl.keystore.key", None, PER_BROKER, doc="A private key in PEM, instead of a file (KIP-651)."
+)
+SSL_KEYSTORE_CERTIFICATE_CHAIN = PASSWORD.optional(
+    "ssl.keystore.certificate.chain", None, PER_BROKER, doc="The certificates of that key in PEM, its own first."
+)
+SSL_TRUSTSTORE_TYPE = STRING("ssl.truststore.type", "JKS", None, PER_BROKER, doc="As ssl.keystore.type.")
+SSL_TRUSTSTORE_LOCATION = STRING.optional(
+    "ssl.truststore.location",
+    None,
+    PER_BROKER,
+    doc="The file with the certificates of those who are believed; the system's own where there is none.",
+)
+SSL_TRUSTSTORE_PASSWORD = PASSWORD.optional(
+    "ssl.truststore.password", None, PER_BROKER, doc="What opens a PKCS12 file."
+)
+SSL_TRUSTSTORE_CERTIFICATES = PASSWORD.optional(
+    "ssl.truststore.certificates", None, PER_BROKER, doc="Those certificates in PEM, instead of a file (KIP-651)."
+)
 SSL_KEYMANAGER_ALGORITHM = STRING("ssl.keymanager.algorithm", "SunX509", None, PER_BROKER)
 SSL_TRUSTMANAGER_ALGORITHM = STRING("ssl.trustmanager.algorithm", "PKIX", None, PER_BROKER)
-SSL_ENDPOINT_IDENTIFICATION_ALGORITHM = STRING("ssl.endpoint.identification.algorithm", "https", None, PER_BROKER)
+SSL_ENDPOINT_IDENTIFICATION_ALGORITHM = STRING(
+    "ssl.endpoint.identification.algorithm",
+    "https",
+    None,
+    PER_BROKER,
+    doc="Whether other nodes' certificates must be for the host that was connected to: https, or empty for no.",
+)
 SSL_SECURE_RANDOM_IMPLEMENTATION = STRING.optional("ssl.secure.random.implementation", None, PER_BROKER)
-SSL_CIPHER_SUITES = SET("ssl.cipher.suites", (), NO_BLANKS, PER_BROKER)
-SSL_ENGINE_FACTORY_CLASS = CLASS.optional("ssl.engine.factory.class", None, PER_BROKER)
+SSL_CIPHER_SUITES = SET(
+    "ssl.cipher.suites",
+    (),
+    NO_BLANKS,
+    PER_BROKER,
+    doc="The cipher suites, by Java's names; without it those that are forward secret and authenticated.",
+)
+SSL_ENGINE_FACTORY_CLASS = CLASS.optional(
+    "ssl.engine.factory.class", None, PER_BROKER, doc="A part of Java: refused where TLS is used."
+)
 
 # SASL
 SASL_MECHANISM_CONTROLLER_PROTOCOL = STRING("sasl.mechanism.controller.protocol", "GSSAPI")
@@ -237,6 +295,7 @@ PRINCIPAL_BUILDER_CLASS = CLASS(
     "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
     None,
     PER_BROKER,
+    doc="A part of Java: another one than Kafka's own is refused where clients are told apart.",
 )
 DELEGATION_TOKEN_SECRET_KEY = PASSWORD.optional(
     "delegation.token.secret.key",
