@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from kavka.broker.context import Context
+from kavka.coordinator.share.settings import ShareGroupSettings
 from kavka.metadata.image import MetadataImage
 from kavka.model.errors import (
     FencedLeaderEpoch,
@@ -21,6 +23,7 @@ from kavka.model.errors import (
 from kavka.model.types import Uuid
 from kavka.protocol.schemas.share_fetch import ShareFetchRequest
 from kavka.replica.manager import ReplicaManager
+from kavka.runtime.share_fetching import ShareFetchLimits
 from kavka.runtime.share_leader import ShareLeader
 from kavka.security.acl import Operation, ResourceType
 from kavka.share.checks import check_acknowledgements
@@ -34,6 +37,15 @@ NO_LEADER: Final = (0, 0)
 UNKNOWN_LEADER: Final = (-1, -1)
 MOVED: Final = (NotLeaderOrFollower.code, FencedLeaderEpoch.code)
 """The errors with which a client is told where the leader is."""
+
+
+@contextmanager
+def without_words() -> Iterator[None]:
+    """Refuse by the code alone, as Kafka refuses these requests."""
+    try:
+        yield
+    except KafkaError as error:
+        raise type(error)() from error
 
 
 class Rights:
@@ -99,7 +111,7 @@ def acknowledge(
                 check_acknowledgements(acknowledgements, version, is_renewal)
                 error = rights.refusal(where)
             except KafkaError as refused:
-                error = refused
+                error = type(refused)()  # as Kafka says it
         if error is not None:
             known[where] = error
         elif acknowledgements:
@@ -127,6 +139,22 @@ async def session_of(
     if epoch == INITIAL_EPOCH:
         ctx.on_close("share session", lambda: leader.disconnected(connection))
     return session
+
+
+def limits_of(
+    request: ShareFetchRequest, member_id: str, settings: ShareGroupSettings, most_bytes: int
+) -> ShareFetchLimits:
+    """What a ShareFetch wants, as far as this node lets it."""
+    max_bytes = min(request.max_bytes, most_bytes)
+    return ShareFetchLimits(
+        member_id,
+        min(request.min_bytes, max_bytes),
+        max_bytes,
+        request.max_records,
+        request.batch_size,
+        request.share_acquire_mode,
+        settings.isolation_level == "read_committed",
+    )
 
 
 class Leaders(NamedTuple):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import PER_ITEM, handler
-from kavka.broker.share_requests import Leaders, Rights, Where, acknowledge, said_in
+from kavka.broker.share_requests import Leaders, Rights, Where, acknowledge, said_in, without_words
 from kavka.broker.sharing import share_version
 from kavka.metadata.view import MetadataView
 from kavka.model.errors import KafkaError
@@ -36,10 +36,11 @@ async def share_acknowledge(
     request: ShareAcknowledgeRequest, ctx: Context, leader: ShareLeader, view: MetadataView, replicas: ReplicaManager
 ) -> ShareAcknowledgeResponse:
     """Acknowledge records."""
-    group_id = check_group(share_version(view.image), request.group_id)
-    ctx.require(Operation.READ, ResourceType.GROUP, group_id)
-    key = SessionKey(group_id, check_member(request.member_id))
-    leader.sessions.acknowledge(key, request.share_session_epoch)
+    with without_words():
+        group_id = check_group(share_version(view.image), request.group_id)
+        ctx.require(Operation.READ, ResourceType.GROUP, group_id)
+        key = SessionKey(group_id, check_member(request.member_id))
+        leader.sessions.acknowledge(key, request.share_session_epoch)
     said, rights = said_in(request.topics), Rights(ctx, view.image)
     acknowledging = acknowledge(leader, key, said, rights, ctx.api_version, request.is_renew_ack)
     outcomes = await acknowledging.outcomes()

@@ -12,7 +12,16 @@ from __future__ import annotations
 
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import PER_ITEM, handler
-from kavka.broker.share_requests import Leaders, Outcomes, Rights, Where, acknowledge, said_in, session_of
+from kavka.broker.share_requests import (
+    Leaders,
+    Outcomes,
+    Rights,
+    Where,
+    acknowledge,
+    said_in,
+    session_of,
+    without_words,
+)
 from kavka.broker.sharing import share_version
 from kavka.metadata.live import LiveSettings
 from kavka.metadata.view import MetadataView
@@ -29,7 +38,7 @@ from kavka.protocol.schemas.share_fetch import (
     ShareFetchResponse,
 )
 from kavka.replica.manager import ReplicaManager
-from kavka.runtime.share_fetching import FetchedShare, ShareFetchLimits
+from kavka.runtime.share_fetching import FetchedShare
 from kavka.runtime.share_leader import ShareLeader
 from kavka.security.acl import Operation, ResourceType
 from kavka.share.checks import check_group, check_member, check_renewal
@@ -48,12 +57,13 @@ async def share_fetch(
     replicas: ReplicaManager,
 ) -> ShareFetchResponse:
     """Acknowledge records, and acquire others."""
-    group_id = check_group(share_version(view.image), request.group_id)
-    ctx.require(Operation.READ, ResourceType.GROUP, group_id)
-    key = SessionKey(group_id, check_member(request.member_id))
-    sizes = (request.max_bytes, request.min_bytes, request.max_records, request.max_wait_ms)
-    check_renewal(ctx.api_version, request.is_renew_ack, sizes)
-    session = await session_of(request, key, ctx, leader)
+    with without_words():
+        group_id = check_group(share_version(view.image), request.group_id)
+        ctx.require(Operation.READ, ResourceType.GROUP, group_id)
+        key = SessionKey(group_id, check_member(request.member_id))
+        sizes = (request.max_bytes, request.min_bytes, request.max_records, request.max_wait_ms)
+        check_renewal(ctx.api_version, request.is_renew_ack, sizes)
+        session = await session_of(request, key, ctx, leader)
     epoch, rights = request.share_session_epoch, Rights(ctx, view.image)
     said = said_in(request.topics)
     acknowledging = None
@@ -67,7 +77,7 @@ async def share_fetch(
         leader.end_session(key)
     elif epoch != INITIAL_EPOCH:
         if leader.sessions.get(key) is not session or session.epoch != next_epoch(epoch):
-            raise InvalidShareSessionEpoch("the share session has gone on without this request")
+            raise InvalidShareSessionEpoch  # the session has gone on without this request
         rows = {where: row for where, row in rows.items() if must_answer(session, where, row)}
     lock_ms = leader.settings_of(key.group_id).record_lock_duration_ms
     return response(rows, outcomes, Leaders(replicas, ctx.listener, set()), lock_ms)
@@ -90,16 +100,7 @@ async def fetched(
             wanted.append(where)
         else:
             refused[where] = FetchedShare(error)
-    max_bytes = min(request.max_bytes, most_bytes)
-    limits = ShareFetchLimits(
-        session.key.member_id,
-        min(request.min_bytes, max_bytes),
-        max_bytes,
-        request.max_records,
-        request.batch_size,
-        request.share_acquire_mode,
-        leader.settings_of(session.key.group_id).isolation_level == "read_committed",
-    )
+    limits = limits_of(request, session.key.member_id, leader.settings_of(session.key.group_id), most_bytes)
     wait_ms = request.max_wait_ms
     partitions = rotated(wanted, request.share_session_epoch)
     found = await leader.fetch(ctx.connection_id, session.key.group_id, partitions, limits, wait_ms)

@@ -12,7 +12,7 @@ from kavka.broker.handlers.marks import PER_ITEM, handler
 from kavka.broker.sharing import require_share_groups
 from kavka.coordinator.share.kind import ShareKind
 from kavka.metadata.view import MetadataView
-from kavka.model.errors import GroupAuthorizationFailed, KafkaError, TopicAuthorizationFailed
+from kavka.model.errors import GroupAuthorizationFailed, InvalidGroupId, KafkaError, TopicAuthorizationFailed
 from kavka.protocol.schema import replace
 from kavka.protocol.schemas.share_group_describe import (
     DescribedGroup,
@@ -57,7 +57,7 @@ def failed(group_id: str, error: KafkaError) -> DescribedGroup:
     """A group that cannot be described here and now."""
     return DescribedGroup(
         error_code=error.code,
-        error_message=error.message or None,
+        error_message=None if isinstance(error, InvalidGroupId) else error.message or None,
         group_id=group_id,
         group_state="",
         group_epoch=0,

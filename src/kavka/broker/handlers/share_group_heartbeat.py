@@ -11,6 +11,7 @@ from __future__ import annotations
 from kavka.broker.context import Context
 from kavka.broker.coordination import client_of
 from kavka.broker.handlers.marks import PER_ITEM, handler
+from kavka.broker.share_requests import without_words
 from kavka.broker.sharing import share_version
 from kavka.coordinator.share.kind import ShareKind
 from kavka.metadata.view import MetadataView
@@ -25,9 +26,10 @@ async def share_group_heartbeat(
     request: ShareGroupHeartbeatRequest, ctx: Context, groups: Groups, view: MetadataView
 ) -> ShareGroupHeartbeatResponse:
     """Join, stay in or leave a share group."""
-    check_group(share_version(view.image), request.group_id)
-    ctx.require(Operation.READ, ResourceType.GROUP, request.group_id)
-    check_member(request.member_id)
+    with without_words():
+        check_group(share_version(view.image), request.group_id)
+        ctx.require(Operation.READ, ResourceType.GROUP, request.group_id)
+        check_member(request.member_id)
     for name in request.subscribed_topic_names or ():
         ctx.require(Operation.DESCRIBE, ResourceType.TOPIC, name)
     client = client_of(ctx)
