@@ -18,6 +18,7 @@ from kavka.broker.share_requests import (
     Rights,
     Where,
     acknowledge,
+    limits_of,
     said_in,
     session_of,
     without_words,
