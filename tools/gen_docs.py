@@ -222,9 +222,6 @@ def stale() -> list[str]:
     return [name for name, page in PAGES.items() if not (ROOT / name).exists() or (ROOT / name).read_text() != page()]
 
 
-NOT_SERVED = ("coordinator/share",)
-"""Packages that are not in the lists of what a node runs yet: their settings have no effect."""
-
 NO_TIER_YET = frozenset(
     {
         "local.retention.bytes",
@@ -268,8 +265,6 @@ def acted_on() -> set[str]:
     tables = source / "model" / "settings"
     found: set[str] = set()
     for file in source.rglob("*.py"):
-        if any(file.is_relative_to(source / package) for package in NOT_SERVED):
-            continue
         if not file.is_relative_to(tables) or file.name == "rules.py":
             found |= names_in(ast.parse(file.read_text()))
     return found | {constant(BROKER[name]) for name in OTHER_NAMES}

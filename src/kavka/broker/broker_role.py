@@ -39,6 +39,7 @@ from kavka.net.server import BoundListener, Server
 from kavka.protocol.registry import ApiKey
 from kavka.quorum.controller_loop import ControllerLoop
 from kavka.quorum.format import random_id
+from kavka.quorum.internal_topics import InternalTopic, create_if_missing
 from kavka.quorum.lifecycle import BrokerLifecycle
 from kavka.quorum.producer_ids import AllocateProducerIds, ProducerIds
 from kavka.quorum.registration import Registration, register_node
@@ -111,6 +112,7 @@ class BrokerRole:
         self._asking = None if node.config.standalone else node.quorum.channel(node.config.values[REQUEST_TIMEOUT_MS])
         self._producer_ids = self._number_producers()
         self._others = self._reach_others()
+        self._creation = TopicCreation(node.controller, self._asking)
         self._coordinating = Coordinating(
             replicas,
             node.settings,
@@ -119,6 +121,7 @@ class BrokerRole:
             random_id,
             self._producer_ids.next,
             self._others.ask,
+            self._create_internal,
             node.coordinators,
         )
         self._running: list[asyncio.Task[None]] = []
@@ -163,6 +166,9 @@ class BrokerRole:
             timeout_ms=node.config.values[REQUEST_TIMEOUT_MS],
         )
 
+    async def _create_internal(self, topic: InternalTopic) -> None:
+        await create_if_missing(self._creation, topic, self._node.settings.values)
+
     def _replicate(self) -> Replicating:
         from kavka.broker.replicating import Replicating  # a node that is alone starts faster without
 
@@ -194,7 +200,7 @@ class BrokerRole:
             self._producer_ids,
             node.settings,
             forwarding,
-            TopicCreation(node.controller, channel),
+            self._creation,
             waiting,
             node.gate,
         ]

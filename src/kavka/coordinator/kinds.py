@@ -13,6 +13,7 @@ from kavka.coordinator.consumer.kind import ConsumerKind
 from kavka.coordinator.kind import GroupKind
 from kavka.coordinator.offsets import records as offsets
 from kavka.coordinator.record import RecordCodec
+from kavka.coordinator.share.kind import ShareKind
 from kavka.coordinator.state import ShardState
 
 KindClass = type[GroupKind[Any]]
@@ -20,6 +21,7 @@ KindClass = type[GroupKind[Any]]
 KINDS: Final[tuple[KindClass, ...]] = (
     ClassicKind,
     ConsumerKind,
+    ShareKind,
 )
 """A kind that deals with another comes after it."""
 

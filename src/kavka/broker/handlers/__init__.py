@@ -18,6 +18,7 @@ HANDLERS: tuple[str, ...] = (
     "alter_configs",
     "alter_partition",
     "alter_partition_reassignments",
+    "alter_share_group_offsets",
     "alter_user_scram_credentials",
     "api_versions",
     "assign_replicas_to_dirs",
@@ -34,6 +35,7 @@ HANDLERS: tuple[str, ...] = (
     "delete_acls",
     "delete_groups",
     "delete_records",
+    "delete_share_group_offsets",
     "delete_share_group_state",
     "delete_topics",
     "describe_acls",
@@ -44,6 +46,7 @@ HANDLERS: tuple[str, ...] = (
     "describe_log_dirs",
     "describe_producers",
     "describe_quorum",
+    "describe_share_group_offsets",
     "describe_topic_partitions",
     "describe_transactions",
     "describe_user_scram_credentials",
@@ -76,6 +79,10 @@ HANDLERS: tuple[str, ...] = (
     "renew_delegation_token",
     "sasl_authenticate",
     "sasl_handshake",
+    "share_acknowledge",
+    "share_fetch",
+    "share_group_describe",
+    "share_group_heartbeat",
     "sync_group",
     "txn_offset_commit",
     "unregister_broker",
@@ -93,7 +100,7 @@ AT_CONTROLLERS: Mapping[str, str] = {"fetch": "raft_fetch"}
 """The modules of APIs that mean something else on a controller listener than on a broker's."""
 
 IMPLEMENTED_FEATURES: frozenset[str] = frozenset(
-    {"eligible.leader.replicas.version", "group.version", "transaction.version"}
+    {"eligible.leader.replicas.version", "group.version", "share.version", "transaction.version"}
 )
 """The cluster features, beside metadata.version and kraft.version, whose behaviour and APIs this node has."""
 
