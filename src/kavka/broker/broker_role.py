@@ -18,7 +18,8 @@ from kavka.broker.handlers import HANDLERS
 from kavka.broker.handlers.fetch import Fetch
 from kavka.broker.handlers.produce import Produce
 from kavka.broker.limits import connection_limits, socket_options
-from kavka.broker.metrics import LoopWatch, show_coordinators, show_replicas, show_traffic
+from kavka.broker.metrics import LoopWatch, show_coordinators, show_quotas, show_replicas, show_traffic
+from kavka.broker.quotas import Quotas
 from kavka.broker.spreading import Spreading
 from kavka.client.connector import Connector
 from kavka.metadata.delta import between
@@ -88,6 +89,7 @@ class Surroundings(NamedTuple):
     metrics: Metrics
     coordinators: Sequence[Make]
     gate: Gate
+    quotas: Quotas
 
 
 class BrokerRole:
@@ -126,6 +128,7 @@ class BrokerRole:
         self._lifecycle = self._join()
         self._replicating = None if self._alone else self._replicate()
         self._dispatcher = self._dispatch()
+        node.quotas.subscribe(self._dispatcher.hold_against)
         limits, options = connection_limits(node.settings.values), socket_options(node.config.values)
         self._server = Server(listeners, self._dispatcher, limits, options, node.clock, node.gate.admit)
         node.settings.subscribe(lambda values: self._server.limit(connection_limits(values)))
@@ -197,6 +200,7 @@ class BrokerRole:
             TopicCreation(node.controller, channel),
             waiting,
             node.gate,
+            node.quotas,
         ]
         spreading = Spreading(node.controller.node_id, lambda: node.controller.image, self._others.ask)
 
@@ -251,6 +255,7 @@ class BrokerRole:
     def _show(self) -> None:
         metrics = self._node.metrics
         show_traffic(metrics, self._dispatcher, self._server)
+        show_quotas(metrics, self._node.quotas)
         show_replicas(metrics, self._replicas, self._sessions, self._cleaner)
         show_coordinators(metrics, self._coordinating)
 

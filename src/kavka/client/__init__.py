@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from kavka.client.admin_groups import GroupDescription, GroupListing, GroupMember
     from kavka.client.admin_placement import Election, Reassignment
+    from kavka.client.admin_quotas import DEFAULT, QuotaEntity
     from kavka.client.admin_topics import (
         CreatedTopic,
         NewTopic,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from kavka.model.types import TopicPartition
 
 __all__ = [
+    "DEFAULT",
     "EARLIEST",
     "LATEST",
     "MAX_TIMESTAMP",
@@ -104,6 +106,7 @@ __all__ = [
     "PreparedTransaction",
     "Producer",
     "Quorum",
+    "QuotaEntity",
     "Reassignment",
     "ReplicaInfo",
     "ResourceType",
@@ -126,6 +129,7 @@ _HOMES = {
     "kavka.client.admin_configs": "ConfigEntry ConfigResource ConfigSource ConfigSynonym ConfigType ResourceType",
     "kavka.client.admin_groups": "GroupDescription GroupListing GroupMember",
     "kavka.client.admin_placement": "Election Reassignment",
+    "kavka.client.admin_quotas": "DEFAULT QuotaEntity",
     "kavka.client.admin_topics": "CreatedTopic NewTopic PartitionDescription TopicDescription TopicListing",
     "kavka.client.admin_transactions": "OpenTransaction TransactionDescription TransactionListing",
     "kavka.client.batching": "Delivered Delivery",

@@ -59,6 +59,8 @@ def test_the_commands_are_those_that_are_promised() -> None:
             "transactions find-hanging",
             "configs describe",
             "configs alter",
+            "quotas describe",
+            "quotas alter",
             "produce",
             "consume",
             "cluster up",
