@@ -36,6 +36,7 @@ from kavka.model.settings import (
     REQUEST_TIMEOUT_MS,
     Values,
 )
+from kavka.net.limits import ConnectionLimits
 from kavka.net.server import BoundListener, Server
 from kavka.protocol.registry import ApiKey
 from kavka.quorum.controller_loop import ControllerLoop
@@ -129,15 +130,21 @@ class BrokerRole:
         self._replicating = None if self._alone else self._replicate()
         self._dispatcher = self._dispatch()
         node.quotas.subscribe(self._dispatcher.hold_against)
-        limits, options = connection_limits(node.settings.values), socket_options(node.config.values)
-        self._server = Server(listeners, self._dispatcher, limits, options, node.clock, node.gate.admit)
-        node.settings.subscribe(lambda values: self._server.limit(connection_limits(values)))
+        self._listening = [one.name for one in listeners]
+        options = socket_options(node.config.values)
+        self._server = Server(listeners, self._dispatcher, self._limits(), options, node.clock, node.gate.admit)
+        node.settings.subscribe(lambda values: self._server.limit(self._limits()))
+        node.quotas.subscribe(lambda quotas: self._server.limit(self._limits()))
         self.epoch = -1
         """The broker epoch of this start; -1 until it is registered."""
         self.loaded = False
         """Whether all that is on disk was looked at: only then may it be marked as left in order."""
 
     # -- putting together -----------------------------------------------------------------------
+
+    def _limits(self) -> ConnectionLimits:
+        node = self._node
+        return connection_limits(node.settings.values, self._listening, node.config.inter_broker_listener, node.quotas)
 
     def _join(self) -> BrokerLifecycle:
         values, replicas = self._node.config.values, self._replicas

@@ -29,6 +29,10 @@ def show_traffic(metrics: Metrics, dispatcher: Dispatcher, server: Server) -> No
 
     metrics.counts("kavka_requests", "Requests received, by API.", ("api",), requests)
     metrics.gauge("kavka_connections", "Open connections.", lambda: len(server.connections))
+    metrics.count("kavka_connections_delayed", "Connections that came too fast and waited.", lambda: server.delayed)
+    metrics.count(
+        "kavka_connections_turned_away", "Connections that an address opened too fast.", lambda: server.turned_away
+    )
     metrics.count("kavka_received_bytes", "Bytes received from clients.", lambda: server.received_bytes)
     metrics.count("kavka_sent_bytes", "Bytes sent to clients.", lambda: server.sent_bytes)
 

@@ -74,6 +74,8 @@ class Rate:
         least_ms = (samples - 1) * length_ms
         if self._total * 1000 <= self.bound * least_ms:  # whatever is too old, and however long it took
             return 0
+        if self.bound <= 0:
+            return INT_MAX
         window_ms = self.window_ms(now_ms)
         rate = sum(sample[_SUM] for sample in self._ring) / (window_ms / 1000)
         if rate <= self.bound:

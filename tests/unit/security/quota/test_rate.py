@@ -35,6 +35,10 @@ def test_the_delay_has_no_limit_but_what_a_response_can_say():
     assert used(1, (1 << 40, 0)).throttle_ms(0) == INT_MAX
 
 
+def test_a_bound_of_nothing_is_never_kept():
+    assert used(0, (1, 0)).throttle_ms(0) == INT_MAX
+
+
 def test_what_was_given_back_was_never_used():
     rate = used(100, (500, 0), (700, 900), (-700, 900))
     assert rate.throttle_ms(900) == 0
