@@ -18,6 +18,7 @@ from kavka.broker.handlers import HANDLERS
 from kavka.broker.handlers.fetch import Fetch
 from kavka.broker.handlers.produce import Produce
 from kavka.broker.limits import connection_limits, socket_options
+from kavka.broker.live_listeners import Bind, LiveListeners
 from kavka.broker.metrics import LoopWatch, show_coordinators, show_quotas, show_replicas, show_traffic
 from kavka.broker.quotas import Quotas
 from kavka.broker.spreading import Spreading
@@ -91,6 +92,7 @@ class Surroundings(NamedTuple):
     coordinators: Sequence[Make]
     gate: Gate
     quotas: Quotas
+    bind: Bind
 
 
 class BrokerRole:
@@ -130,9 +132,10 @@ class BrokerRole:
         self._replicating = None if self._alone else self._replicate()
         self._dispatcher = self._dispatch()
         node.quotas.subscribe(self._dispatcher.hold_against)
-        self._listening = [one.name for one in listeners]
         options = socket_options(node.config.values)
-        self._server = Server(listeners, self._dispatcher, self._limits(), options, node.clock, node.gate.admit)
+        limits = connection_limits(node.settings.values)
+        self._server = Server(listeners, self._dispatcher, limits, options, node.clock, node.gate.admit)
+        self._listening = LiveListeners(self._server, listeners, node.bind)
         node.settings.subscribe(lambda values: self._server.limit(self._limits()))
         node.quotas.subscribe(lambda quotas: self._server.limit(self._limits()))
         self.epoch = -1
@@ -144,7 +147,9 @@ class BrokerRole:
 
     def _limits(self) -> ConnectionLimits:
         node = self._node
-        return connection_limits(node.settings.values, self._listening, node.config.inter_broker_listener, node.quotas)
+        return connection_limits(
+            node.settings.values, self._listening.names, node.config.inter_broker_listener, node.quotas
+        )
 
     def _join(self) -> BrokerLifecycle:
         values, replicas = self._node.config.values, self._replicas
@@ -237,6 +242,8 @@ class BrokerRole:
         services += [self._cleaner, LoopWatch(self._node.metrics, self._node.clock)]
         services += self._replicating.services if self._replicating is not None else ()
         self._running += [self._node.tasks.create_task(service.run()) for service in services]
+        self._listening.follow(self._node.settings.values)
+        self._node.settings.subscribe(self._listening.follow)
         self._show()
         return self._alone or bool(await unless(stopping, self._lifecycle.come_into_service()))
 

@@ -188,6 +188,7 @@ class Node:
                     self._coordinators,
                     self._gate,
                     self._quotas,
+                    self._bound,
                 )
                 broker = BrokerRole(node, replicas, loading, started.listeners, registration)
             show_quorum(metrics, controller)
@@ -233,6 +234,10 @@ class Node:
     def _bind(self, endpoints: Iterable[Endpoint], options: SocketOptions) -> list[BoundListener]:
         ports = Counter(one.port for one in (*self._config.listeners, *self._controllers()) if one.port)
         return [bind(one.listener, one.host, one.port, options, both=ports[one.port] < 2) for one in endpoints]
+
+    def _bound(self, endpoint: Endpoint) -> BoundListener:
+        """A listener that is opened while the node runs."""
+        return self._bind([endpoint], socket_options(self._config.values))[0]
 
     def _controllers(self) -> tuple[Endpoint, ...]:
         """The controller listeners that are served: a node that stands alone needs none."""

@@ -15,12 +15,9 @@ if TYPE_CHECKING:
     import pytest
 
 FEATURES = "the features of shares and streams"
-LOGGERS = "log levels that change while running"
 
 WAITING = {
     "test_tool_cluster::test_features_of_a_fresh_cluster": FEATURES,
-    "test_tool_configs::test_the_log_level_of_a_logger_is_changed": LOGGERS,
-    "test_tool_configs::test_the_log_levels_of_the_broker_are_shown": LOGGERS,
 }
 
 
