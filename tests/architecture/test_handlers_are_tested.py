@@ -23,12 +23,15 @@ _STRANGERS = "component/test_quorum_strangers.py"
 _SHARE_GROUPS = "component/test_share_groups.py"
 _SHARE_STATE = "component/test_share_state.py::test_a_state_is_kept_over_a_restart_and_its_log_is_pruned"
 
+_QUOTAS = "unit/broker/handlers/test_describe_client_quotas.py"
+
 TESTED_IN = {
     "add_offsets_to_txn": f"{_TRANSACTIONS}::test_a_groups_offsets_become_part_of_a_transaction",
     "add_partitions_to_txn": f"{_TRANSACTIONS}::test_partitions_become_part_of_a_transaction",
     "add_raft_voter": f"{_QUORUM}::test_voters_are_added_and_removed_one_by_one",
     "allocate_producer_ids": f"{_REGISTRATION}::test_a_broker_gets_blocks_of_producer_ids",
     "alter_share_group_offsets": f"{_SHARE_GROUPS}::test_a_group_is_described_listed_moved_and_deleted",
+    "alter_client_quotas": f"{_QUOTAS}::test_what_cannot_be_limited_so_is_refused_alone",
     "begin_quorum_epoch": f"{_STRANGERS}::test_a_stranger_who_talks_nonsense_changes_nothing",
     "broker_heartbeat": f"{_REGISTRATION}::test_a_broker_registers_and_comes_into_service",
     "consumer_group_describe": f"{_GROUPS}::test_groups_are_listed_described_reset_and_deleted",

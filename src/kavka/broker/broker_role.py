@@ -18,7 +18,9 @@ from kavka.broker.handlers import HANDLERS
 from kavka.broker.handlers.fetch import Fetch
 from kavka.broker.handlers.produce import Produce
 from kavka.broker.limits import connection_limits, socket_options
-from kavka.broker.metrics import LoopWatch, show_coordinators, show_replicas, show_traffic
+from kavka.broker.live_listeners import Bind, LiveListeners
+from kavka.broker.metrics import LoopWatch, show_coordinators, show_quotas, show_replicas, show_traffic
+from kavka.broker.quotas import Quotas
 from kavka.broker.spreading import Spreading
 from kavka.client.connector import Connector
 from kavka.metadata.delta import between
@@ -35,6 +37,7 @@ from kavka.model.settings import (
     REQUEST_TIMEOUT_MS,
     Values,
 )
+from kavka.net.limits import ConnectionLimits
 from kavka.net.server import BoundListener, Server
 from kavka.protocol.registry import ApiKey
 from kavka.quorum.controller_loop import ControllerLoop
@@ -89,6 +92,8 @@ class Surroundings(NamedTuple):
     metrics: Metrics
     coordinators: Sequence[Make]
     gate: Gate
+    quotas: Quotas
+    bind: Bind
 
 
 class BrokerRole:
@@ -129,15 +134,25 @@ class BrokerRole:
         self._lifecycle = self._join()
         self._replicating = None if self._alone else self._replicate()
         self._dispatcher = self._dispatch()
-        limits, options = connection_limits(node.settings.values), socket_options(node.config.values)
+        node.quotas.subscribe(self._dispatcher.hold_against)
+        options = socket_options(node.config.values)
+        limits = connection_limits(node.settings.values)
         self._server = Server(listeners, self._dispatcher, limits, options, node.clock, node.gate.admit)
-        node.settings.subscribe(lambda values: self._server.limit(connection_limits(values)))
+        self._listening = LiveListeners(self._server, listeners, node.bind)
+        node.settings.subscribe(lambda values: self._server.limit(self._limits()))
+        node.quotas.subscribe(lambda quotas: self._server.limit(self._limits()))
         self.epoch = -1
         """The broker epoch of this start; -1 until it is registered."""
         self.loaded = False
         """Whether all that is on disk was looked at: only then may it be marked as left in order."""
 
     # -- putting together -----------------------------------------------------------------------
+
+    def _limits(self) -> ConnectionLimits:
+        node = self._node
+        return connection_limits(
+            node.settings.values, self._listening.names, node.config.inter_broker_listener, node.quotas
+        )
 
     def _join(self) -> BrokerLifecycle:
         values, replicas = self._node.config.values, self._replicas
@@ -203,6 +218,7 @@ class BrokerRole:
             self._creation,
             waiting,
             node.gate,
+            node.quotas,
         ]
         spreading = Spreading(node.controller.node_id, lambda: node.controller.image, self._others.ask)
 
@@ -232,6 +248,8 @@ class BrokerRole:
         services += [self._cleaner, LoopWatch(self._node.metrics, self._node.clock)]
         services += self._replicating.services if self._replicating is not None else ()
         self._running += [self._node.tasks.create_task(service.run()) for service in services]
+        self._listening.follow(self._node.settings.values)
+        self._node.settings.subscribe(self._listening.follow)
         self._show()
         return self._alone or bool(await unless(stopping, self._lifecycle.come_into_service()))
 
@@ -257,6 +275,7 @@ class BrokerRole:
     def _show(self) -> None:
         metrics = self._node.metrics
         show_traffic(metrics, self._dispatcher, self._server)
+        show_quotas(metrics, self._node.quotas)
         show_replicas(metrics, self._replicas, self._sessions, self._cleaner)
         show_coordinators(metrics, self._coordinating)
 

@@ -20,6 +20,7 @@ from kavka.broker.limits import socket_options
 from kavka.broker.listeners import controller_names
 from kavka.broker.metrics import show_quorum
 from kavka.broker.metrics_http import MetricsPage
+from kavka.broker.quotas import Quotas
 from kavka.broker.securing import Securing
 from kavka.client.connector import Connector
 from kavka.client.dial import Dial
@@ -126,6 +127,7 @@ class Node:
         self._to_brokers = Connector(dial)
         self._gate = Gate(authorizer_of(config.values))
         self._securing = Securing(config, clock, self._gate)
+        self._quotas = Quotas(config.values, clock)
 
     async def run(self, ready: Callable[[ReadyReport], None], stopping: asyncio.Event) -> None:
         """Start, say so, serve until told to stop, and stop so that the next start has nothing to repair."""
@@ -143,6 +145,7 @@ class Node:
             controller.subscribe(settings.apply)  # the first: whoever follows the metadata may ask for settings
             controller.subscribe(self._gate.apply)
             controller.subscribe(self._securing.apply)
+            controller.subscribe(self._quotas.apply)
             tell(METADATA, controller.start(clean=marks[dirs.metadata_dir] is not None))
             replicas = self._replicas(started, settings) if "broker" in config.roles else None
             try:
@@ -166,7 +169,7 @@ class Node:
         """Run every service until told to stop; the broker epoch of this start, None if it did not come that far."""
         config, metrics = self._config, Metrics()
         async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(controller.run())]
+            running = [tasks.create_task(controller.run()), tasks.create_task(self._quotas.run())]
             running += [tasks.create_task(service.run()) for service in self._securing.services]
             quorum = self._control(settings, controller, started, tasks)
             registration = self._registration(started)
@@ -188,6 +191,8 @@ class Node:
                     metrics,
                     self._coordinators,
                     self._gate,
+                    self._quotas,
+                    self._bound,
                 )
                 broker = BrokerRole(node, replicas, loading, started.listeners, registration)
             show_quorum(metrics, controller)
@@ -215,7 +220,10 @@ class Node:
         self, settings: LiveSettings, controller: ControllerLoop, started: Started, tasks: asyncio.TaskGroup
     ) -> ControllerRole:
         listeners, connector = started.controller_listeners, self._to_controllers
-        return ControllerRole(self._config, settings, controller, listeners, tasks, self._clock, connector, self._gate)
+        services: list[object] = [self._quotas]
+        return ControllerRole(
+            self._config, settings, controller, listeners, tasks, self._clock, connector, self._gate, services
+        )
 
     def _report(self, controller: ControllerLoop, registration: Registration, metrics: str | None) -> ReadyReport:
         return ReadyReport(
@@ -233,6 +241,10 @@ class Node:
             self._securing.secured(bind(one.listener, one.host, one.port, options, both=ports[one.port] < 2))
             for one in endpoints
         ]
+
+    def _bound(self, endpoint: Endpoint) -> BoundListener:
+        """A listener that is opened while the node runs."""
+        return self._bind([endpoint], socket_options(self._config.values))[0]
 
     def _controllers(self) -> tuple[Endpoint, ...]:
         """The controller listeners that are served: a node that stands alone needs none."""
