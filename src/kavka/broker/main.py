@@ -17,7 +17,7 @@ import uvloop
 from kavka.broker.config import NodeConfig
 from kavka.broker.wiring import Node, ReadyReport
 from kavka.model.clock import SystemClock
-from kavka.model.errors import KafkaStorageError, RequestTimedOut
+from kavka.model.errors import InvalidConfig, KafkaStorageError, RequestTimedOut
 from kavka.model.settings import KAVKA_LOG_FORMAT, KAVKA_LOG_LEVEL, Values
 from kavka.model.types import EVERY_ADDRESS
 from kavka.quorum.format import FormatError
@@ -38,7 +38,7 @@ def run_node(*, config: NodeConfig, ready_file: str | None = None, disk: Disk | 
     said_ready: list[str] = []
     try:
         uvloop.run(serve(config, disk or RealDisk(), ready_file, said_ready))
-    except* (FormatError, KafkaStorageError, RequestTimedOut, OSError) as errors:
+    except* (FormatError, InvalidConfig, KafkaStorageError, RequestTimedOut, OSError) as errors:
         sys.stderr.write(f"kavka: {words_of(first_of(errors))}\n")
         status = 1
     finally:

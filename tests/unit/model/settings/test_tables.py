@@ -42,6 +42,18 @@ OURS_ALONE = {
     "kavka.log.level",
     "kavka.max.decompressed.message.bytes",
     "kavka.metrics.listener",
+    "kavka.remote.cache.bytes",
+    "kavka.remote.delete.delay.ms",
+    "kavka.remote.storage.compression",
+    "kavka.remote.storage.keys.file",
+    "kavka.remote.storage.options",
+    "kavka.remote.storage.url",
+    # Kafka leaves these to its RemoteLogMetadataManager
+    "rlmm.config.remote.log.metadata.consume.wait.ms",
+    "rlmm.config.remote.log.metadata.topic.min.isr",
+    "rlmm.config.remote.log.metadata.topic.num.partitions",
+    "rlmm.config.remote.log.metadata.topic.replication.factor",
+    "rlmm.config.remote.log.metadata.topic.retention.ms",
 }
 REQUIRED_BY_KAFKA = {"node.id", "process.roles", "controller.listener.names"}  # a standalone node has defaults for them
 
