@@ -10,7 +10,7 @@ from typing import Any
 
 from kavka.broker.config import node_config
 from kavka.broker.wiring import Node
-from kavka.client import Admin, Consumer, Pool, Producer
+from kavka.client import Admin, ConfigResource, Consumer, Pool, Producer, ResourceType
 from kavka.client.offsets import list_offsets
 from kavka.model.clock import SystemClock
 from kavka.model.types import TopicPartition
@@ -86,6 +86,17 @@ class World:
                 await producer.send_and_wait(
                     topic, value_of(number), partition=partition, timestamp=(number + 1) * SECOND_MS
                 )
+
+    async def produce_at(self, *times_ms: int, topic: str = TOPIC) -> None:
+        """Records of these times."""
+        async with Producer(self.pool, linger_ms=0) as producer:
+            for number, time_ms in enumerate(times_ms):
+                await producer.send_and_wait(topic, value_of(number), partition=0, timestamp=time_ms)
+
+    async def alter(self, topic: str = TOPIC, **configs: object) -> None:
+        """Change a topic's configuration."""
+        texts = {name.replace("_", "."): str(value) for name, value in configs.items()}
+        await self.admin.alter_configs(ConfigResource(ResourceType.TOPIC, topic), set=texts)
 
     async def offset(self, which: int, topic: str = TOPIC, partition: int = 0) -> int:
         tp = TopicPartition(topic, partition)

@@ -11,7 +11,7 @@ from kavka.model.types import FileSlice, TopicPartition, Uuid
 from kavka.records.batch import TRUNCATED, scan_prefix
 from kavka.replica.fetching import FetchEntry, Watcher
 from kavka.replica.rules import TopicRules
-from kavka.replica.tier import OffsetSearch, RecordsElsewhere, Tier, arrived
+from kavka.replica.tier import OffsetSearch, RecordsElsewhere, StateBefore, Tier, arrived
 from kavka.replication.follower import committed_offset
 from kavka.storage.disk import Buffer, DiskFile
 from kavka.storage.log import Log, UnexpectedOffset
@@ -292,6 +292,12 @@ class UnifiedLog:
         log.warning("%s starts over at %d; it ended at %d", self.topic_partition, offset, self.log.log_end_offset)
         self.log.truncate_fully_and_start_at(offset, log_start_offset, now_ms)
         self.high_watermark = offset
+
+    def start_over_with(self, state: StateBefore, log_start_offset: int, now_ms: int) -> None:
+        """Remove everything and go on where a tier ends, knowing what the records before would have told."""
+        log.info("%s goes on at %d, after what is elsewhere", self.topic_partition, state.next_offset)
+        self.log.start_after(state.next_offset, log_start_offset, state.epochs, state.producers, now_ms)
+        self.high_watermark = state.next_offset
 
     # -- retention ------------------------------------------------------------------------------
 

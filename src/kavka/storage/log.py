@@ -459,17 +459,28 @@ class Log(LogFiles):
         self.local_log_start_offset = max(offset, self.log_start_offset)
         self._set_end(offset)
 
-    def begin_with(self, epochs: Iterable[tuple[int, int]], producers: bytes | None, now_ms: int) -> None:
-        """Take over what an empty log cannot know of the records before it; KafkaStorageError if it is damaged."""
+    def start_after(
+        self,
+        offset: int,
+        log_start_offset: int,
+        epochs: Iterable[tuple[int, int]],
+        producers: bytes | None,
+        now_ms: int,
+    ) -> None:
+        """Remove everything and go on at an offset, with what the records before it, kept elsewhere, have left.
+
+        KafkaStorageError, and nothing is removed, if that is damaged.
+        """
         entries = decode_snapshot(producers) if producers is not None else []
+        self.truncate_fully_and_start_at(offset, log_start_offset, now_ms)
         for epoch, start in epochs:
-            if start < self.log_end_offset:
+            if start < offset:
                 self.epochs.assign(epoch, start)
-        self.epochs.truncate_from_start(self.log_start_offset)
+        self.epochs.truncate_from_start(log_start_offset)
         expiration_ms = self.config.producer_id_expiration_ms
         self.producers.restore(entry for entry in entries if not is_expired(entry, now_ms, expiration_ms))
         with self._guard("write a snapshot of producers"):
-            path = write_snapshot(self.disk, self.path, self.producers, self.log_end_offset)
+            path = write_snapshot(self.disk, self.path, self.producers, offset)
             if path is not None:
                 self._unsynced.append(path)
 
@@ -522,10 +533,10 @@ class Log(LogFiles):
             rules.append(lambda view: retention.over_age(view, limits, now_ms))
         with self._guard("delete old segments"):
             for number, rule in enumerate(rules):
-                found = rule(RetentionView(self._segments, self.log_start_offset, self.log_end_offset, high_watermark))
-                expired = found
+                view = RetentionView(self._segments, self.log_start_offset, self.log_end_offset, high_watermark)
+                expired = found = rule(view)
                 if tiered_end_offset is not None and number:
-                    expired = self._in_tier(found, tiered_end_offset)
+                    expired = retention.in_tier(view, found, tiered_end_offset)
                     if len(found) == len(self._segments) and len(expired) == len(found) - 1:
                         self.roll(now_ms)  # so that the tier gets what the disk has kept for long enough
                 if expired:
@@ -534,11 +545,6 @@ class Log(LogFiles):
                     if not tiered:
                         self.advance_log_start_offset(self.local_log_start_offset, high_watermark)
         return dropped
-
-    def _in_tier(self, found: list[Expired], tiered_end_offset: int) -> list[Expired]:
-        """Of the oldest segments, those that a tier has whole."""
-        ends = [segment.base_offset for segment in self._segments[1:]] + [self.log_end_offset]
-        return [one for one, end in zip(found, ends, strict=False) if end <= tiered_end_offset]
 
     def _drop(self, gone: list[Segment], now_ms: int) -> None:
         if len(gone) == len(self._segments):
