@@ -109,7 +109,7 @@ def test_retention_by_time_goes_by_the_newest_record_of_a_segment(tmp_path: Path
     async def scenario(world: World) -> None:
         await world.create()
         now_ms = int(time.time() * 1000)
-        old, new = [now_ms - 10 * DAY_MS] * 3, [now_ms] * 5
+        old, new = [now_ms - 2 * DAY_MS] * 3, [now_ms] * 5
         await world.produce_at(*old, *new)
         await world.becomes(LATEST_TIERED, 5)
         await world.alter(retention_ms=DAY_MS)
@@ -172,9 +172,9 @@ def test_without_copying_what_is_remote_stays_readable_until_it_expires(tmp_path
         assert await world.read() == [value_of(number) for number in range(14)]
         assert await world.offset(LATEST_TIERED) == 7
         await world.alter(retention_bytes=2 * 2 * batch_bytes())
-        await world.becomes(EARLIEST, 8)  # the disk goes by retention.bytes now, and nothing before it can be read
+        await world.becomes(EARLIEST, 10)  # the disk goes by retention.bytes now, and nothing before it can be read
         await until_stored(tmp_path, 0)
-        assert await world.read() == [value_of(number) for number in range(8, 14)]
+        assert await world.read() == [value_of(number) for number in range(10, 14)]
 
     play(tmp_path, scenario)
 
