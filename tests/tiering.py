@@ -16,6 +16,7 @@ from kavka.model.clock import SystemClock
 from kavka.model.types import TopicPartition
 from kavka.records.builder import BatchBuilder
 from kavka.storage.disk import RealDisk
+from kavka.tiered.objects.base import ObjectStore
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 PATIENCE = 60.0
@@ -135,11 +136,11 @@ def settings(folder: Path, store: str, more: Mapping[str, str] | None = None) ->
 
 
 @asynccontextmanager
-async def serving(texts: Mapping[str, str]) -> AsyncIterator[World]:
+async def serving(texts: Mapping[str, str], store: ObjectStore | None = None) -> AsyncIterator[World]:
     """A node until the block ends, and a client of it."""
     stopping, reports = asyncio.Event(), asyncio.Queue[Any]()
     async with asyncio.TaskGroup() as tasks:
-        node = Node(node_config(texts), RealDisk(), SystemClock())
+        node = Node(node_config(texts), RealDisk(), SystemClock(), store=store)
         tasks.create_task(node.run(reports.put_nowait, stopping))
         bootstrap = (await reports.get()).bootstrap
         try:

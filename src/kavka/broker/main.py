@@ -11,6 +11,7 @@ import os
 import resource
 import signal
 import sys
+from typing import TYPE_CHECKING
 
 import uvloop
 
@@ -24,10 +25,15 @@ from kavka.quorum.format import FormatError
 from kavka.storage.disk import Disk, RealDisk
 from kavka.telemetry.logging import set_up_logging
 
+if TYPE_CHECKING:
+    from kavka.tiered.objects.base import ObjectStore
+
 log = logging.getLogger(__name__)
 
 
-def run_node(*, config: NodeConfig, ready_file: str | None = None, disk: Disk | None = None) -> int:
+def run_node(
+    *, config: NodeConfig, ready_file: str | None = None, disk: Disk | None = None, store: ObjectStore | None = None
+) -> int:
     """Serve until SIGTERM or SIGINT; the exit status."""
     values = config.values
     set_up_logging(values[KAVKA_LOG_LEVEL], values[KAVKA_LOG_FORMAT], secrets=secrets_of(values))
@@ -37,7 +43,7 @@ def run_node(*, config: NodeConfig, ready_file: str | None = None, disk: Disk | 
     status = 0
     said_ready: list[str] = []
     try:
-        uvloop.run(serve(config, disk or RealDisk(), ready_file, said_ready))
+        uvloop.run(serve(config, disk or RealDisk(), ready_file, said_ready, store))
     except* (FormatError, InvalidConfig, KafkaStorageError, RequestTimedOut, OSError) as errors:
         sys.stderr.write(f"kavka: {words_of(first_of(errors))}\n")
         status = 1
@@ -63,7 +69,9 @@ def words_of(error: BaseException) -> str:
     return str(error)
 
 
-async def serve(config: NodeConfig, disk: Disk, ready_file: str | None, said_ready: list[str]) -> None:
+async def serve(
+    config: NodeConfig, disk: Disk, ready_file: str | None, said_ready: list[str], store: ObjectStore | None
+) -> None:
     """Run a node until it is told to stop."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -79,7 +87,7 @@ async def serve(config: NodeConfig, disk: Disk, ready_file: str | None, said_rea
         gc.collect()
         gc.freeze()
 
-    await Node(config, disk, SystemClock()).run(ready, stopping)
+    await Node(config, disk, SystemClock(), store=store).run(ready, stopping)
 
 
 def told_otherwise(config: NodeConfig) -> str:

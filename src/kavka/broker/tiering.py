@@ -34,7 +34,8 @@ from kavka.storage.disk import Disk
 from kavka.telemetry.metrics import Labelled, Metrics
 from kavka.tiered.chunk_loader import ChunkLoader
 from kavka.tiered.disk_cache import DiskCache
-from kavka.tiered.objects.guard import StoreMetrics
+from kavka.tiered.objects.base import ObjectStore
+from kavka.tiered.objects.guard import Limits, StoreMetrics
 from kavka.tiered.objects.opening import open_segments
 from kavka.tiered.objects.sealing import KeyRing, Sealing
 from kavka.tiered.objects.segments import SegmentStore
@@ -50,13 +51,21 @@ THREADS: Final = 4
 class Tiering:
     """What a node needs to keep segments elsewhere: first the tiers that replicas are loaded with, then the rest."""
 
-    def __init__(self, settings: LiveSettings, disk: Disk, folder: str, clock: Clock, metrics: Metrics) -> None:
-        """`folder` is where the caches are."""
+    def __init__(
+        self,
+        settings: LiveSettings,
+        disk: Disk,
+        folder: str,
+        clock: Clock,
+        metrics: Metrics,
+        store: ObjectStore | None = None,
+    ) -> None:
+        """`folder` is where the caches are; `store` stands for the one that the settings name."""
         values = settings.values
         self._settings = settings
         self._clock = clock
         self._threads = ThreadPoolExecutor(THREADS, "tiering")
-        self._store = segment_store(values, self._threads, metrics)
+        self._store = segment_store(values, self._threads, metrics, store)
         self._snapshots = CatalogueFolder(disk, f"{folder}/{CATALOGUE}")
         index_bytes = values[tiered.REMOTE_LOG_INDEX_FILE_CACHE_TOTAL_SIZE_BYTES]
         self._indexes = DiskCache(disk, f"{folder}/{INDEX_CACHE}", index_bytes, self._threads)
@@ -205,7 +214,9 @@ class CatalogueFolder:
         return f"{self._folder}/{log}.snapshot"
 
 
-def segment_store(values: Values, threads: ThreadPoolExecutor, metrics: Metrics | None = None) -> SegmentStore:
+def segment_store(
+    values: Values, threads: ThreadPoolExecutor, metrics: Metrics | None = None, bare: ObjectStore | None = None
+) -> SegmentStore:
     """The store that the settings name; raises InvalidConfig."""
     url = values[tiered.KAVKA_REMOTE_STORAGE_URL]
     if url is None:
@@ -216,6 +227,8 @@ def segment_store(values: Values, threads: ThreadPoolExecutor, metrics: Metrics 
         options=dict(one.split("=", 1) for one in values[tiered.KAVKA_REMOTE_STORAGE_OPTIONS]),
         sealing=sealing_of(values),
         metrics=StoreMetrics(metrics) if metrics is not None else None,
+        limits=Limits(call_s=values[tiered.KAVKA_REMOTE_STORAGE_TIMEOUT_MS] / 1000),
+        bare=bare,
     )
 
 

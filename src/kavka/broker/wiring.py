@@ -64,6 +64,7 @@ from kavka.telemetry.metrics import Metrics
 if TYPE_CHECKING:
     from kavka.broker.tiering import Tiering
     from kavka.runtime.coordinators import Make
+    from kavka.tiered.objects.base import ObjectStore
 
 log = logging.getLogger(__name__)
 
@@ -118,12 +119,15 @@ class Node:
         dial: Dial | None = None,
         coordinators: Sequence[Make] = COORDINATORS,
         tiers: Tiers | None = None,
+        store: ObjectStore | None = None,
     ) -> None:
+        """`store` stands for the one that `kavka.remote.storage.url` names, `tiers` for all that is behind logs."""
         self._config = config
         self._disk = disk
         self._clock = clock
         self._coordinators = coordinators
         self._tiers = tiers
+        self._store = store
         self._to_controllers = Connector(dial)
         self._to_brokers = Connector(dial)
         self._gate = Gate(authorizer_of(config.values))
@@ -308,7 +312,7 @@ class Node:
         from kavka.broker.tiering import Tiering  # a node without starts faster
 
         folder = self._config.data_dirs[0]
-        self._tiering = Tiering(settings, self._disk, folder, self._clock, self._metrics)
+        self._tiering = Tiering(settings, self._disk, folder, self._clock, self._metrics, self._store)
         return self._tiering.tiers
 
     def _registration(self, started: Started) -> Registration:

@@ -219,6 +219,13 @@ KAVKA_REMOTE_STORAGE_OPTIONS = LIST(
     doc="More about a cloud's store, as name=value (endpoint=http://127.0.0.1:9000,region=eu-west-1); no secrets.",
     internal=True,
 )
+KAVKA_REMOTE_STORAGE_TIMEOUT_MS = LONG(
+    "kavka.remote.storage.timeout.ms",
+    30_000,
+    AT_LEAST_1,
+    doc="How long one call to the store may take, an upload longer by its size, before it is tried again.",
+    internal=True,
+)
 KAVKA_REMOTE_STORAGE_COMPRESSION = BOOLEAN(
     "kavka.remote.storage.compression",
     False,

@@ -47,6 +47,7 @@ OURS_ALONE = {
     "kavka.remote.storage.compression",
     "kavka.remote.storage.keys.file",
     "kavka.remote.storage.options",
+    "kavka.remote.storage.timeout.ms",
     "kavka.remote.storage.url",
     # Kafka leaves these to its RemoteLogMetadataManager
     "rlmm.config.remote.log.metadata.consume.wait.ms",
