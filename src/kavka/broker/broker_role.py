@@ -59,6 +59,7 @@ from kavka.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from kavka.broker.replicating import Replicating
+    from kavka.broker.tiering import Tending, Tiering
     from kavka.runtime.coordinators import Make
 
 log = logging.getLogger(__name__)
@@ -94,6 +95,7 @@ class Surroundings(NamedTuple):
     gate: Gate
     quotas: Quotas
     bind: Bind
+    tiering: Tiering | None = None
 
 
 class BrokerRole:
@@ -133,6 +135,7 @@ class BrokerRole:
         self._alone = node.config.standalone
         self._lifecycle = self._join()
         self._replicating = None if self._alone else self._replicate()
+        self._tending = self._tend(node.tiering) if node.tiering is not None else None
         self._dispatcher = self._dispatch()
         node.quotas.subscribe(self._dispatcher.hold_against)
         options = socket_options(node.config.values)
@@ -199,6 +202,11 @@ class BrokerRole:
             leaving=lambda: self._lifecycle.leaving,
         )
 
+    def _tend(self, tiering: Tiering) -> Tending:
+        node, listener = self._node, self._node.config.inter_broker_listener
+        here = [one for one in self._registration.endpoints if one.listener == listener]
+        return tiering.join(self._replicas, self._creation, node.inter_broker, here)
+
     def _dispatch(self) -> Dispatcher:
         node, replicas = self._node, self._replicas
         channel = self._asking
@@ -247,6 +255,7 @@ class BrokerRole:
         services.append(Housekeeping(self._replicas, self._syncer, self._node.clock))
         services += [self._cleaner, LoopWatch(self._node.metrics, self._node.clock)]
         services += self._replicating.services if self._replicating is not None else ()
+        services += [self._tending] if self._tending is not None else ()
         self._running += [self._node.tasks.create_task(service.run()) for service in services]
         self._listening.follow(self._node.settings.values)
         self._node.settings.subscribe(self._listening.follow)
@@ -271,6 +280,8 @@ class BrokerRole:
         if self._replicating is not None:
             self._replicating.start(image)
             controller.subscribe(self._replicating.apply)
+        if self._tending is not None:
+            controller.subscribe(self._tending.apply)
 
     def _show(self) -> None:
         metrics = self._node.metrics
@@ -278,6 +289,8 @@ class BrokerRole:
         show_quotas(metrics, self._node.quotas)
         show_replicas(metrics, self._replicas, self._sessions, self._cleaner)
         show_coordinators(metrics, self._coordinating)
+        if self._tending is not None:
+            self._tending.show(metrics)
 
     async def bind_all(self) -> None:
         """Load the coordinators and every handler, so that no first request waits for one."""
