@@ -19,6 +19,7 @@ _SCRAM = "unit/broker/handlers/test_alter_user_scram_credentials.py"
 _GROUPS = "component/test_client_groups.py"
 _QUORUM = "component/test_quorum.py"
 _STRANGERS = "component/test_quorum_strangers.py"
+_STREAMS = "component/test_streams_groups.py"
 _SHARE_STATE = "component/test_share_state.py::test_a_state_is_kept_over_a_restart_and_its_log_is_pruned"
 
 TESTED_IN = {
@@ -59,6 +60,8 @@ TESTED_IN = {
     "read_share_group_state": _SHARE_STATE,
     "read_share_group_state_summary": _SHARE_STATE,
     "remove_raft_voter": f"{_QUORUM}::test_voters_are_added_and_removed_one_by_one",
+    "streams_group_describe": f"{_STREAMS}::test_internal_topics_are_created_and_tasks_assigned",
+    "streams_group_heartbeat": f"{_STREAMS}::test_internal_topics_are_created_and_tasks_assigned",
     "sync_group": f"{_GROUPS}::test_partitions_move_to_a_second_member_and_back",
     "txn_offset_commit": f"{_TRANSACTIONS}::test_offsets_are_verified_and_committed_for_their_producer",
     "unregister_broker": f"{_REGISTRATION}::test_a_broker_is_forgotten",

@@ -42,6 +42,7 @@ from kavka.quorum.format import random_id
 from kavka.quorum.lifecycle import BrokerLifecycle
 from kavka.quorum.producer_ids import AllocateProducerIds, ProducerIds
 from kavka.quorum.registration import Registration, register_node
+from kavka.quorum.requested_topics import RequestedTopics
 from kavka.quorum.topic_creation import TopicCreation
 from kavka.replica.cleaner import Cleaner
 from kavka.replica.fetching import FetchSessions
@@ -111,6 +112,8 @@ class BrokerRole:
         self._asking = None if node.config.standalone else node.quorum.channel(node.config.values[REQUEST_TIMEOUT_MS])
         self._producer_ids = self._number_producers()
         self._others = self._reach_others()
+        self._creation = TopicCreation(node.controller, self._asking)
+        self._requested = RequestedTopics(self._creation, node.clock)
         self._coordinating = Coordinating(
             replicas,
             node.settings,
@@ -194,7 +197,8 @@ class BrokerRole:
             self._producer_ids,
             node.settings,
             forwarding,
-            TopicCreation(node.controller, channel),
+            self._creation,
+            self._requested,
             waiting,
             node.gate,
         ]
@@ -221,7 +225,7 @@ class BrokerRole:
             self.epoch = await register_node(self._node.controller, self._registration)
             self._lifecycle.take_over(self.epoch)
             self._running.append(self._node.tasks.create_task(self._lifecycle.run()))
-        services: list[Service] = [self._server, self._coordinating]
+        services: list[Service] = [self._server, self._coordinating, self._requested]
         services.append(Housekeeping(self._replicas, self._syncer, self._node.clock))
         services += [self._cleaner, LoopWatch(self._node.metrics, self._node.clock)]
         services += self._replicating.services if self._replicating is not None else ()

@@ -70,6 +70,8 @@ HANDLERS: tuple[str, ...] = (
     "read_share_group_state",
     "read_share_group_state_summary",
     "remove_raft_voter",
+    "streams_group_describe",
+    "streams_group_heartbeat",
     "sync_group",
     "txn_offset_commit",
     "unregister_broker",
@@ -87,7 +89,7 @@ AT_CONTROLLERS: Mapping[str, str] = {"fetch": "raft_fetch"}
 """The modules of APIs that mean something else on a controller listener than on a broker's."""
 
 IMPLEMENTED_FEATURES: frozenset[str] = frozenset(
-    {"eligible.leader.replicas.version", "group.version", "transaction.version"}
+    {"eligible.leader.replicas.version", "group.version", "streams.version", "transaction.version"}
 )
 """The cluster features, beside metadata.version and kraft.version, whose behaviour and APIs this node has."""
 

@@ -2,8 +2,8 @@
 
 An active task goes back to the member that had it, else to one that has stood by for it, else to the least loaded
 process; a standby task likewise, and never to a process that has the task already. The order of decisions is that of
-Kafka's assignor, so that the same members end up with the same tasks; where Kafka leaves it to the order of a hash table
-who of several equals comes first, here it is the first by name.
+Kafka's assignor, so that the same members end up with the same tasks; where Kafka leaves it to the order of a hash
+table who of several equals comes first, here it is the first by name.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class TaskAssignment(NamedTuple):
 def assign_stickily(
     members: Mapping[str, TaskMember], subtopologies: Mapping[str, SubtopologySpec], standby_replicas: int
 ) -> dict[str, TaskAssignment]:
-    """Share the tasks out; all of the active ones, and of each stateful one as many replicas as there are processes for."""
+    """Share out all active tasks, and of each stateful one as many replicas as there are processes for."""
     if not members:
         return {}
     sharing = _Sharing(members, subtopologies, standby_replicas)
@@ -226,7 +226,7 @@ class _Sharing:
         self._quota.filled_to(count)
 
     def _least_loaded(self, members: list[str] | None, task: Task | None = None) -> str | None:
-        """Of members that stood by, one whose process and who itself has least; nobody if the first one's has the task."""
+        """Of members that stood by one with little to do; nobody if the process of the first has the task."""
         if not members:
             return None
         first = self._process_of(members[0])
