@@ -21,6 +21,7 @@ _GROUPS = "component/test_client_groups.py"
 _QUORUM = "component/test_quorum.py"
 _STRANGERS = "component/test_quorum_strangers.py"
 _SHARE_GROUPS = "component/test_share_groups.py"
+_STREAMS = "component/test_streams_groups.py"
 _SHARE_STATE = "component/test_share_state.py::test_a_state_is_kept_over_a_restart_and_its_log_is_pruned"
 
 _QUOTAS = "unit/broker/handlers/test_describe_client_quotas.py"
@@ -74,6 +75,8 @@ TESTED_IN = {
     "share_fetch": f"{_SHARE_GROUPS}::test_sessions_and_acknowledgements_that_are_refused",
     "share_group_describe": f"{_SHARE_GROUPS}::test_a_group_is_described_listed_moved_and_deleted",
     "share_group_heartbeat": f"{_SHARE_GROUPS}::test_records_are_delivered_once_and_accepted_for_good",
+    "streams_group_describe": f"{_STREAMS}::test_internal_topics_are_created_and_tasks_assigned",
+    "streams_group_heartbeat": f"{_STREAMS}::test_internal_topics_are_created_and_tasks_assigned",
     "sync_group": f"{_GROUPS}::test_partitions_move_to_a_second_member_and_back",
     "txn_offset_commit": f"{_TRANSACTIONS}::test_offsets_are_verified_and_committed_for_their_producer",
     "unregister_broker": f"{_REGISTRATION}::test_a_broker_is_forgotten",

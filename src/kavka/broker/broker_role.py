@@ -46,6 +46,7 @@ from kavka.quorum.internal_topics import InternalTopic, create_if_missing
 from kavka.quorum.lifecycle import BrokerLifecycle
 from kavka.quorum.producer_ids import AllocateProducerIds, ProducerIds
 from kavka.quorum.registration import Registration, register_node
+from kavka.quorum.requested_topics import RequestedTopics
 from kavka.quorum.topic_creation import TopicCreation
 from kavka.replica.cleaner import Cleaner
 from kavka.replica.fetching import FetchSessions
@@ -120,6 +121,7 @@ class BrokerRole:
         self._producer_ids = self._number_producers()
         self._others = self._reach_others()
         self._creation = TopicCreation(node.controller, self._asking)
+        self._requested = RequestedTopics(self._creation, node.clock)
         self._coordinating = Coordinating(
             replicas,
             node.settings,
@@ -224,6 +226,7 @@ class BrokerRole:
             node.settings,
             forwarding,
             self._creation,
+            self._requested,
             waiting,
             node.gate,
             node.quotas,
@@ -251,7 +254,7 @@ class BrokerRole:
             self.epoch = await register_node(self._node.controller, self._registration)
             self._lifecycle.take_over(self.epoch)
             self._running.append(self._node.tasks.create_task(self._lifecycle.run()))
-        services: list[Service] = [self._server, self._coordinating]
+        services: list[Service] = [self._server, self._coordinating, self._requested]
         services.append(Housekeeping(self._replicas, self._syncer, self._node.clock))
         services += [self._cleaner, LoopWatch(self._node.metrics, self._node.clock)]
         services += self._replicating.services if self._replicating is not None else ()

@@ -85,6 +85,8 @@ HANDLERS: tuple[str, ...] = (
     "share_fetch",
     "share_group_describe",
     "share_group_heartbeat",
+    "streams_group_describe",
+    "streams_group_heartbeat",
     "sync_group",
     "txn_offset_commit",
     "unregister_broker",
@@ -103,6 +105,7 @@ AT_CONTROLLERS: Mapping[str, str] = {"fetch": "raft_fetch"}
 
 IMPLEMENTED_FEATURES: frozenset[str] = frozenset(
     {"eligible.leader.replicas.version", "group.version", "share.version", "transaction.version"}
+    {"eligible.leader.replicas.version", "group.version", "streams.version", "transaction.version"}
 )
 """The cluster features, beside metadata.version and kraft.version, whose behaviour and APIs this node has."""
 
