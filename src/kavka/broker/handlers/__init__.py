@@ -104,8 +104,7 @@ AT_CONTROLLERS: Mapping[str, str] = {"fetch": "raft_fetch"}
 """The modules of APIs that mean something else on a controller listener than on a broker's."""
 
 IMPLEMENTED_FEATURES: frozenset[str] = frozenset(
-    {"eligible.leader.replicas.version", "group.version", "share.version", "transaction.version"}
-    {"eligible.leader.replicas.version", "group.version", "streams.version", "transaction.version"}
+    {"eligible.leader.replicas.version", "group.version", "share.version", "streams.version", "transaction.version"}
 )
 """The cluster features, beside metadata.version and kraft.version, whose behaviour and APIs this node has."""
 
