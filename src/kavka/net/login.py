@@ -212,7 +212,7 @@ class SaslLogin:
 
     def _words_for(self, error: SaslAuthenticationFailed) -> str:
         """What the client is told."""
-        if not isinstance(error, SaslRefused):
+        if not isinstance(error, SaslRefused) or error.message:
             return error.message
         doing = "authentication" if self._before is None else "re-authentication"
         return f"Authentication failed during {doing} due to invalid credentials with SASL mechanism {self._mechanism}"

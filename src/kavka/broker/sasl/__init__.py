@@ -24,6 +24,8 @@ MECHANISMS: Final = {
     "PLAIN": "kavka.broker.sasl.plain",
     "SCRAM-SHA-256": "kavka.broker.sasl.scram",
     "SCRAM-SHA-512": "kavka.broker.sasl.scram",
+    "OAUTHBEARER": "kavka.broker.sasl.oauthbearer",
+    "GSSAPI": "kavka.broker.sasl.gssapi",
 }
 """Where each mechanism is at home."""
 

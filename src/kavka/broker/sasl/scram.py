@@ -6,8 +6,10 @@ import secrets
 from typing import Final
 
 from kavka.broker.sasl import Ground
+from kavka.metadata.records.security import DelegationTokenRecord
 from kavka.net.session import Session
-from kavka.security.sasl.scram import Credential, Credentials, Mechanism, ScramServer, TokenCredential
+from kavka.security.sasl.scram import Credential, Credentials, Mechanism, ScramServer
+from kavka.security.token import TokenLogins, TokenSecrets, no_tokens
 
 NONCE_BYTES: Final = 24
 MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -19,7 +21,9 @@ class Scram:
     def __init__(self, ground: Ground) -> None:
         self._mechanism = Mechanism[ground.mechanism.replace("-", "_")]
         self._kept = ground.kept
-        self._credentials = Credentials(self._user, self._token, ground.secret)
+        keys = TokenSecrets.of(ground.settings)
+        tokens = no_tokens if keys is None else TokenLogins(keys, self._mechanism, self._token, ground.clock.now_ms)
+        self._credentials = Credentials(self._user, tokens, ground.secret)
 
     def begin(self, session: Session) -> ScramServer:
         """Judge one login."""
@@ -31,8 +35,8 @@ class Scram:
             return None
         return Credential(record.salt, record.stored_key, record.server_key, record.iterations)
 
-    def _token(self, token_id: str) -> TokenCredential | None:
-        return None  # nobody can have one: no API hands tokens out
+    def _token(self, token_id: str) -> DelegationTokenRecord | None:
+        return self._kept().tokens.get(token_id)
 
 
 def mechanism(ground: Ground) -> Scram:

@@ -126,9 +126,16 @@ SASL_ENABLED_MECHANISMS = SET(
     PER_BROKER,
     doc="How clients log in on SASL listeners, also with `listener.name.<listener>.` before it.",
 )
-SASL_SERVER_CALLBACK_HANDLER_CLASS = CLASS.optional("sasl.server.callback.handler.class")
+SASL_SERVER_CALLBACK_HANDLER_CLASS = CLASS.optional(
+    "sasl.server.callback.handler.class",
+    doc="Who judges bearer tokens: Kafka's OAuthBearerValidatorCallbackHandler, or a function as package.module:name.",
+)
 SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES = SET(
-    "sasl.kerberos.principal.to.local.rules", ("DEFAULT",), NO_BLANKS, PER_BROKER
+    "sasl.kerberos.principal.to.local.rules",
+    ("DEFAULT",),
+    NO_BLANKS,
+    PER_BROKER,
+    doc="Which user a Kerberos principal is, by the first rule that matches; DEFAULT takes those of the own realm.",
 )
 SASL_JAAS_CONFIG = PASSWORD.optional(
     "sasl.jaas.config",
@@ -139,7 +146,12 @@ SASL_JAAS_CONFIG = PASSWORD.optional(
 SASL_CLIENT_CALLBACK_HANDLER_CLASS = CLASS.optional("sasl.client.callback.handler.class")
 SASL_LOGIN_CLASS = CLASS.optional("sasl.login.class")
 SASL_LOGIN_CALLBACK_HANDLER_CLASS = CLASS.optional("sasl.login.callback.handler.class")
-SASL_KERBEROS_SERVICE_NAME = STRING.optional("sasl.kerberos.service.name", None, PER_BROKER)
+SASL_KERBEROS_SERVICE_NAME = STRING.optional(
+    "sasl.kerberos.service.name",
+    None,
+    PER_BROKER,
+    doc="The service part of the principal that this node is in Kerberos, usually kafka.",
+)
 SASL_KERBEROS_KINIT_CMD = STRING("sasl.kerberos.kinit.cmd", "/usr/bin/kinit", None, PER_BROKER)
 SASL_KERBEROS_TICKET_RENEW_WINDOW_FACTOR = DOUBLE("sasl.kerberos.ticket.renew.window.factor", 0.8, None, PER_BROKER)
 SASL_KERBEROS_TICKET_RENEW_JITTER = DOUBLE("sasl.kerberos.ticket.renew.jitter", 0.05, None, PER_BROKER)
@@ -156,7 +168,9 @@ SASL_OAUTHBEARER_JWT_RETRIEVER_CLASS = CLASS(
     "sasl.oauthbearer.jwt.retriever.class", "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever"
 )
 SASL_OAUTHBEARER_JWT_VALIDATOR_CLASS = CLASS(
-    "sasl.oauthbearer.jwt.validator.class", "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator"
+    "sasl.oauthbearer.jwt.validator.class",
+    "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
+    doc="What bearer tokens are judged by; Kafka's DefaultJwtValidator and BrokerJwtValidator mean the same here.",
 )
 SASL_OAUTHBEARER_SCOPE = STRING.optional("sasl.oauthbearer.scope")
 SASL_OAUTHBEARER_CLIENT_CREDENTIALS_CLIENT_ID = STRING.optional("sasl.oauthbearer.client.credentials.client.id")
@@ -180,18 +194,56 @@ SASL_OAUTHBEARER_ASSERTION_PRIVATE_KEY_PASSPHRASE = PASSWORD.optional(
     "sasl.oauthbearer.assertion.private.key.passphrase"
 )
 SASL_OAUTHBEARER_ASSERTION_TEMPLATE_FILE = STRING.optional("sasl.oauthbearer.assertion.template.file")
-SASL_OAUTHBEARER_SCOPE_CLAIM_NAME = STRING("sasl.oauthbearer.scope.claim.name", "scope")
-SASL_OAUTHBEARER_SUB_CLAIM_NAME = STRING("sasl.oauthbearer.sub.claim.name", "sub")
-SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL = STRING.optional("sasl.oauthbearer.token.endpoint.url")
-SASL_OAUTHBEARER_JWKS_ENDPOINT_URL = STRING.optional("sasl.oauthbearer.jwks.endpoint.url")
-SASL_OAUTHBEARER_JWKS_ENDPOINT_REFRESH_MS = LONG("sasl.oauthbearer.jwks.endpoint.refresh.ms", 3_600_000)
-SASL_OAUTHBEARER_JWKS_ENDPOINT_RETRY_BACKOFF_MS = LONG("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", 100)
-SASL_OAUTHBEARER_JWKS_ENDPOINT_RETRY_BACKOFF_MAX_MS = LONG(
-    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", 10_000
+SASL_OAUTHBEARER_SCOPE_CLAIM_NAME = STRING(
+    "sasl.oauthbearer.scope.claim.name", "scope", doc="The claim of a bearer token that has its scopes."
 )
-SASL_OAUTHBEARER_CLOCK_SKEW_SECONDS = INT("sasl.oauthbearer.clock.skew.seconds", 30)
-SASL_OAUTHBEARER_EXPECTED_AUDIENCE = SET("sasl.oauthbearer.expected.audience", (), NO_BLANKS)
-SASL_OAUTHBEARER_EXPECTED_ISSUER = STRING.optional("sasl.oauthbearer.expected.issuer")
+SASL_OAUTHBEARER_SUB_CLAIM_NAME = STRING(
+    "sasl.oauthbearer.sub.claim.name", "sub", doc="The claim of a bearer token that names the user."
+)
+SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL = STRING.optional("sasl.oauthbearer.token.endpoint.url")
+SASL_OAUTHBEARER_JWKS_ENDPOINT_URL = STRING.optional(
+    "sasl.oauthbearer.jwks.endpoint.url",
+    doc="Where the keys of bearer tokens are: an https:// or file:// URL among the allowed ones.",
+)
+SASL_OAUTHBEARER_JWKS_ENDPOINT_REFRESH_MS = LONG(
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms", 3_600_000, doc="How often the keys of bearer tokens are loaded again."
+)
+SASL_OAUTHBEARER_JWKS_ENDPOINT_RETRY_BACKOFF_MS = LONG(
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+    100,
+    doc="How long to wait after the keys of bearer tokens could not be loaded, at first.",
+)
+SASL_OAUTHBEARER_JWKS_ENDPOINT_RETRY_BACKOFF_MAX_MS = LONG(
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+    10_000,
+    doc="How long to wait at most after the keys of bearer tokens could not be loaded.",
+)
+SASL_OAUTHBEARER_CLOCK_SKEW_SECONDS = INT(
+    "sasl.oauthbearer.clock.skew.seconds", 30, doc="How much the clock of who issues bearer tokens may differ."
+)
+SASL_OAUTHBEARER_EXPECTED_AUDIENCE = SET(
+    "sasl.oauthbearer.expected.audience",
+    (),
+    NO_BLANKS,
+    doc="Bearer tokens must be for one of these; if none is named, for nobody in particular.",
+)
+SASL_OAUTHBEARER_EXPECTED_ISSUER = STRING.optional(
+    "sasl.oauthbearer.expected.issuer", doc="Bearer tokens must be of this issuer."
+)
+
+ORG_APACHE_KAFKA_SASL_OAUTHBEARER_ALLOWED_URLS = SET(
+    "org.apache.kafka.sasl.oauthbearer.allowed.urls",  # of Java's system properties in Kafka
+    (),
+    NO_BLANKS,
+    doc="The URLs that keys of bearer tokens may be loaded from: no other setting can make a node ask elsewhere.",
+    internal=True,
+)
+KAVKA_SASL_OAUTHBEARER_UNSECURED = BOOLEAN(
+    "kavka.sasl.oauthbearer.unsecured",
+    False,
+    doc="Whether bearer tokens without a signature are believed, which lets everybody be anybody; for tests.",
+    internal=True,
+)
 
 # Principals, authorization, tokens
 AUTHORIZER_CLASS_NAME = STRING(
@@ -251,7 +303,12 @@ PRINCIPAL_BUILDER_CLASS = CLASS(
 )
 DELEGATION_TOKEN_SECRET_KEY = PASSWORD.optional(
     "delegation.token.secret.key",
-    doc="What the secrets of delegation tokens are derived from ; no API hands any out yet.",
+    doc="What the secrets of delegation tokens are derived from, the same on all nodes; without it there are none.",
+)
+KAVKA_DELEGATION_TOKEN_ACCEPTED_SECRET_KEY = PASSWORD.optional(
+    "kavka.delegation.token.accepted.secret.key",
+    doc="A second key whose tokens are accepted too, while delegation.token.secret.key is being changed.",
+    internal=True,
 )
 DELEGATION_TOKEN_MAX_LIFETIME_MS = LONG(
     "delegation.token.max.lifetime.ms", 604_800_000, AT_LEAST_1, doc="How long a delegation token lives at most."

@@ -78,7 +78,7 @@ def asks_for_rights(stem):
     """Whether a handler, or what it calls in its own module, asks its context for rights."""
     source = Path(handlers.__file__).parent.joinpath(f"{stem}.py").read_text()
     return any(f"ctx.{method}(" in source for method in ("require", "allows", "permitted", "allows_any")) or (
-        "require_config_right(" in source or "change_configs(" in source
+        any(f"{function}(" in source for function in ("require_config_right", "change_configs", "require_proof"))
     )
 
 
