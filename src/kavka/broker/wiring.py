@@ -165,6 +165,7 @@ class Node:
             if self._securing.early:
                 self._securing.begin_with(read_bootstrap(self._disk, dirs.metadata_dir))
                 self._securing.begin_with(controller.stored())
+            show_security(self._metrics, self._securing)
             replicas = self._replicas(started, settings) if "broker" in config.roles else None
             try:
                 epoch = await self._serve(started, settings, controller, replicas, ready, stopping)
@@ -217,7 +218,6 @@ class Node:
                 )
                 broker = BrokerRole(node, replicas, loading, started.listeners, registration)
             show_quorum(metrics, controller)
-            show_security(metrics, self._securing)
             if broker is None or await broker.start(stopping):
                 page, scraped_at = await metrics_page(metrics, config.values)
                 running += [tasks.create_task(service.run()) for service in page]
