@@ -84,12 +84,14 @@ def format_dirs(
     levels: Mapping[str, int] | None = None,
     ignore_formatted: bool = False,
     new_id: Callable[[], Uuid] = random_id,
+    more: Sequence[Any] = (),
 ) -> NodeDirs:
     """Format the directories of a node as `kafka-storage format` does; raises FormatError.
 
     With a controller endpoint the node is the one voter of a new cluster (`--standalone`). With initial controllers
     those vote, be this node one of them or not. With neither it learns its voters from its configuration or from the
-    quorum that it finds there (`--no-initial-controllers`). `levels` are those of `feature_levels`.
+    quorum that it finds there (`--no-initial-controllers`). `levels` are those of `feature_levels`. `more` are
+    records for the first leader to write after those.
     """
     _check_cluster_id(cluster_id)
     everywhere = list(dict.fromkeys([*dirs, metadata_dir]))
@@ -108,7 +110,8 @@ def format_dirs(
             ids[path] = meta.directory_id
         else:
             ids[path] = mine if path == metadata_dir and mine is not None else new_id()
-    bootstrap = bootstrap_records(metadata_version) if levels is None else records_of_levels(levels)
+    bootstrap: list[Any] = [*(bootstrap_records(metadata_version) if levels is None else records_of_levels(levels))]
+    bootstrap += more
     voters = tuple(initial_controllers)
     if not voters and controller is not None:
         voters = (Voter(ReplicaKey(node_id, ids[metadata_dir]), (controller,)),)
