@@ -46,7 +46,6 @@ from kavka.model.types import EVERY_ADDRESS, Endpoint
 ENVIRONMENT_PREFIX: Final = "KAVKA_"
 STANDALONE: Final[Mapping[str, str]] = {"listeners": "PLAINTEXT://127.0.0.1:9092", "log.dirs": "kavka-data"}
 """What a node without a configuration file is given beyond Kafka's defaults: it serves this machine alone."""
-SERVED_PROTOCOLS: Final = frozenset({"PLAINTEXT"})
 
 
 class ConfigError(Exception):
@@ -126,7 +125,7 @@ def node_config(
         check_broker(values)
         config = _assemble(values, this_host or reachable_name)
         authorizer_of(values)  # one that cannot be honoured must not look as if it were
-        for check in (_check_identity, _check_directories, _check_timeouts, _check_served):
+        for check in (_check_identity, _check_directories, _check_timeouts):
             check(config)
         if not config.standalone:
             _check_member(config)
@@ -259,15 +258,6 @@ def _check_timeouts(config: NodeConfig) -> None:
         idle < 0 or values[CONNECTION_FAILED_AUTHENTICATION_DELAY_MS] < idle,
         f"{CONNECTIONS_MAX_IDLE_MS.name}: it must be more than {CONNECTION_FAILED_AUTHENTICATION_DELAY_MS.name}",
     )
-
-
-def _check_served(config: NodeConfig) -> None:
-    for listener in (*config.listeners, *config.controller_listeners):
-        _demand(
-            listener.security_protocol in SERVED_PROTOCOLS,
-            f"{LISTENERS.name}: {listener.listener} is {listener.security_protocol}, "
-            f"this version serves only {', '.join(sorted(SERVED_PROTOCOLS))}",
-        )
 
 
 def _check_member(config: NodeConfig) -> None:

@@ -8,10 +8,11 @@ import gc
 import json
 import logging
 import os
+import re
 import resource
 import signal
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import uvloop
 
@@ -19,9 +20,11 @@ from kavka.broker.config import NodeConfig
 from kavka.broker.wiring import Node, ReadyReport
 from kavka.model.clock import SystemClock
 from kavka.model.errors import InvalidConfig, KafkaStorageError, RequestTimedOut
-from kavka.model.settings import KAVKA_LOG_FORMAT, KAVKA_LOG_LEVEL, Values
+from kavka.model.settings import KAVKA_LOG_FORMAT, KAVKA_LOG_LEVEL, SASL_JAAS_CONFIG, SettingError, Values
+from kavka.model.settings.values import broker_setting
 from kavka.model.types import EVERY_ADDRESS
 from kavka.quorum.format import FormatError
+from kavka.security.sasl.jaas import JaasError, parse_jaas
 from kavka.storage.disk import Disk, RealDisk
 from kavka.telemetry.logging import set_up_logging
 
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
     from kavka.tiered.objects.base import ObjectStore
 
 log = logging.getLogger(__name__)
+
+SECRET_OPTION: Final = re.compile("^user_|password|secret", re.IGNORECASE)
+"""The options of a login module whose values are nobody's business."""
 
 
 def run_node(
@@ -44,7 +50,7 @@ def run_node(
     said_ready: list[str] = []
     try:
         uvloop.run(serve(config, disk or RealDisk(), ready_file, said_ready, store))
-    except* (FormatError, InvalidConfig, KafkaStorageError, RequestTimedOut, OSError) as errors:
+    except* (FormatError, InvalidConfig, KafkaStorageError, RequestTimedOut, SettingError, OSError) as errors:
         sys.stderr.write(f"kavka: {words_of(first_of(errors))}\n")
         status = 1
     finally:
@@ -109,9 +115,18 @@ def write_ready_file(path: str, report: ReadyReport) -> None:
 
 
 def secrets_of(values: Values) -> list[str]:
-    """What must never be seen in a log."""
-    found = (values[setting] for setting in values.settings.values() if setting.sensitive and setting in values)
-    return [secret.value for secret in found if secret is not None]
+    """What must never be seen in a log: every secret that was set, for whichever listener, and what is inside of it."""
+    found: list[str] = []
+    for layer in values.layers:
+        for key, text in layer.texts.items():
+            setting = broker_setting(key)
+            if setting is not None and setting.sensitive:
+                found.append(text)
+            if setting is SASL_JAAS_CONFIG:
+                with contextlib.suppress(JaasError):  # a line that cannot be read is told of elsewhere
+                    options = parse_jaas(text).options.items()
+                    found += [value for name, value in options if SECRET_OPTION.search(name)]
+    return found
 
 
 def raise_open_files() -> None:

@@ -109,10 +109,10 @@ class Tiering:
             pool,
             lambda: create_topic(topics, settings.values),
             lambda: opened(topics.image),
-            wanted_partitions=settings[tiered.REMOTE_LOG_METADATA_TOPIC_NUM_PARTITIONS],
-            delivery_timeout_ms=settings[tiered.REMOTE_LOG_METADATA_CONSUME_WAIT_MS],
+            wanted_partitions=settings[tiered.RLMM_CONFIG_REMOTE_LOG_METADATA_TOPIC_NUM_PARTITIONS],
+            delivery_timeout_ms=settings[tiered.RLMM_CONFIG_REMOTE_LOG_METADATA_CONSUME_WAIT_MS],
         )
-        wait_ms = settings[tiered.REMOTE_LOG_METADATA_CONSUME_WAIT_MS]
+        wait_ms = settings[tiered.RLMM_CONFIG_REMOTE_LOG_METADATA_CONSUME_WAIT_MS]
         catalog = RemoteCatalog(log, self._snapshots, wait_ms=wait_ms)
         self.tiers.serve(catalog, replicas)
         manager = RemoteLogManager(
@@ -254,12 +254,12 @@ def opened(image: MetadataImage) -> Opened | None:
 
 async def create_topic(topics: TopicCreation, values: Values) -> None:
     """Create `__remote_log_metadata`; raises CoordinatorNotAvailable if that is not possible now."""
-    replicas = replication(topics.image, values, tiered.REMOTE_LOG_METADATA_TOPIC_REPLICATION_FACTOR)
+    replicas = replication(topics.image, values, tiered.RLMM_CONFIG_REMOTE_LOG_METADATA_TOPIC_REPLICATION_FACTOR)
     configs = {
         "cleanup.policy": "delete",
-        "retention.ms": str(values[tiered.REMOTE_LOG_METADATA_TOPIC_RETENTION_MS]),
+        "retention.ms": str(values[tiered.RLMM_CONFIG_REMOTE_LOG_METADATA_TOPIC_RETENTION_MS]),
         "remote.storage.enable": "false",
-        "min.insync.replicas": str(min(replicas, values[tiered.REMOTE_LOG_METADATA_TOPIC_MIN_ISR])),
+        "min.insync.replicas": str(min(replicas, values[tiered.RLMM_CONFIG_REMOTE_LOG_METADATA_TOPIC_MIN_ISR])),
     }
-    partitions = values[tiered.REMOTE_LOG_METADATA_TOPIC_NUM_PARTITIONS]
+    partitions = values[tiered.RLMM_CONFIG_REMOTE_LOG_METADATA_TOPIC_NUM_PARTITIONS]
     await create(topics, NewTopic(REMOTE_LOG_METADATA, partitions, replicas, configs=configs))

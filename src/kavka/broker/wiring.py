@@ -20,6 +20,8 @@ from kavka.broker.limits import socket_options
 from kavka.broker.listeners import controller_names
 from kavka.broker.metrics import show_quorum
 from kavka.broker.metrics_http import MetricsPage
+from kavka.broker.quotas import Quotas
+from kavka.broker.securing import Securing
 from kavka.client.connector import Connector
 from kavka.client.dial import Dial
 from kavka.controller.machine import Controller
@@ -131,6 +133,8 @@ class Node:
         self._to_controllers = Connector(dial)
         self._to_brokers = Connector(dial)
         self._gate = Gate(authorizer_of(config.values))
+        self._securing = Securing(config, clock, self._gate)
+        self._quotas = Quotas(config.values, clock)
         self._metrics = Metrics()
         self._tiering: Tiering | None = None
 
@@ -149,6 +153,8 @@ class Node:
             settings = LiveSettings(dirs.node_id, config.values)
             controller.subscribe(settings.apply)  # the first: whoever follows the metadata may ask for settings
             controller.subscribe(self._gate.apply)
+            controller.subscribe(self._securing.apply)
+            controller.subscribe(self._quotas.apply)
             tell(METADATA, controller.start(clean=marks[dirs.metadata_dir] is not None))
             replicas = self._replicas(started, settings) if "broker" in config.roles else None
             try:
@@ -174,7 +180,8 @@ class Node:
         """Run every service until told to stop; the broker epoch of this start, None if it did not come that far."""
         config, metrics = self._config, self._metrics
         async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(controller.run())]
+            running = [tasks.create_task(controller.run()), tasks.create_task(self._quotas.run())]
+            running += [tasks.create_task(service.run()) for service in self._securing.services]
             quorum = self._control(settings, controller, started, tasks)
             registration = self._registration(started)
             if started.controller_listeners:
@@ -195,6 +202,8 @@ class Node:
                     metrics,
                     self._coordinators,
                     self._gate,
+                    self._quotas,
+                    self._bound,
                     self._tiering,
                 )
                 broker = BrokerRole(node, replicas, loading, started.listeners, registration)
@@ -223,7 +232,10 @@ class Node:
         self, settings: LiveSettings, controller: ControllerLoop, started: Started, tasks: asyncio.TaskGroup
     ) -> ControllerRole:
         listeners, connector = started.controller_listeners, self._to_controllers
-        return ControllerRole(self._config, settings, controller, listeners, tasks, self._clock, connector, self._gate)
+        services: list[object] = [self._quotas]
+        return ControllerRole(
+            self._config, settings, controller, listeners, tasks, self._clock, connector, self._gate, services
+        )
 
     def _report(self, controller: ControllerLoop, registration: Registration, metrics: str | None) -> ReadyReport:
         return ReadyReport(
@@ -237,7 +249,14 @@ class Node:
 
     def _bind(self, endpoints: Iterable[Endpoint], options: SocketOptions) -> list[BoundListener]:
         ports = Counter(one.port for one in (*self._config.listeners, *self._controllers()) if one.port)
-        return [bind(one.listener, one.host, one.port, options, both=ports[one.port] < 2) for one in endpoints]
+        return [
+            self._securing.secured(bind(one.listener, one.host, one.port, options, both=ports[one.port] < 2))
+            for one in endpoints
+        ]
+
+    def _bound(self, endpoint: Endpoint) -> BoundListener:
+        """A listener that is opened while the node runs."""
+        return self._bind([endpoint], socket_options(self._config.values))[0]
 
     def _controllers(self) -> tuple[Endpoint, ...]:
         """The controller listeners that are served: a node that stands alone needs none."""
@@ -266,6 +285,8 @@ class Node:
 
     def _controller(self, started: Started) -> ControllerLoop:
         config, values, dirs = self._config, self._config.values, started.dirs
+        bootstrap = read_bootstrap(self._disk, dirs.metadata_dir)
+        self._securing.begin_with(bootstrap)
         controls = config.standalone or "controller" in config.roles
         endpoints = self._controller_endpoints(started) if controls else ()
         member = Member(dirs.node_id, dirs.metadata_directory_id, dirs.cluster_id, endpoints, controls)
@@ -285,7 +306,7 @@ class Node:
             quorum,
             machine,
             self._clock,
-            bootstrap=read_bootstrap(self._disk, dirs.metadata_dir),
+            bootstrap=bootstrap,
             snapshots=snapshot_rules(values),
         )
 

@@ -170,35 +170,35 @@ FOLLOWER_FETCH_LAST_TIERED_OFFSET_ENABLE = BOOLEAN(
     "Whether an empty replica begins after what the store has, not with all that is on its leader's disk (KIP-1023).",
 )
 # What Kafka leaves to its topic-based RemoteLogMetadataManager, under the default prefix
-REMOTE_LOG_METADATA_TOPIC_REPLICATION_FACTOR = SHORT(
+RLMM_CONFIG_REMOTE_LOG_METADATA_TOPIC_REPLICATION_FACTOR = SHORT(
     "rlmm.config.remote.log.metadata.topic.replication.factor",
     3,
     AT_LEAST_1,
     doc="How many replicas the topic __remote_log_metadata is created with; by default as far as there are brokers.",
     internal=True,  # Kafka's tools do not know it among a broker's settings either
 )
-REMOTE_LOG_METADATA_TOPIC_NUM_PARTITIONS = INT(
+RLMM_CONFIG_REMOTE_LOG_METADATA_TOPIC_NUM_PARTITIONS = INT(
     "rlmm.config.remote.log.metadata.topic.num.partitions",
     50,
     AT_LEAST_1,
     doc="How many partitions __remote_log_metadata is created with; those that it has win.",
     internal=True,
 )
-REMOTE_LOG_METADATA_TOPIC_RETENTION_MS = LONG(
+RLMM_CONFIG_REMOTE_LOG_METADATA_TOPIC_RETENTION_MS = LONG(
     "rlmm.config.remote.log.metadata.topic.retention.ms",
     -1,
     Check("-1 or at least 1", lambda value: value == -1 or value > 0),
     doc="How long __remote_log_metadata keeps its records.",
     internal=True,
 )
-REMOTE_LOG_METADATA_TOPIC_MIN_ISR = SHORT(
+RLMM_CONFIG_REMOTE_LOG_METADATA_TOPIC_MIN_ISR = SHORT(
     "rlmm.config.remote.log.metadata.topic.min.isr",
     2,
     AT_LEAST_1,
     doc="min.insync.replicas of __remote_log_metadata when it is created; at most as many as it has replicas.",
     internal=True,
 )
-REMOTE_LOG_METADATA_CONSUME_WAIT_MS = LONG(
+RLMM_CONFIG_REMOTE_LOG_METADATA_CONSUME_WAIT_MS = LONG(
     "rlmm.config.remote.log.metadata.consume.wait.ms",
     120_000,
     AT_LEAST_0,

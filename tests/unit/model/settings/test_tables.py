@@ -38,10 +38,16 @@ OURS: dict[str, Any] = {
 OURS_ALONE = {
     "allow.everyone.if.no.acl.found",  # Kafka leaves this one and super.users to its authorizer
     "super.users",
+    "kavka.delegation.token.accepted.secret.key",
+    "kavka.authentication.timeout.ms",
     "kavka.log.format",
     "kavka.log.level",
     "kavka.max.decompressed.message.bytes",
+    "kavka.max.unauthenticated.connections",
     "kavka.metrics.listener",
+    "kavka.sasl.oauthbearer.unsecured",
+    "kavka.sasl.plain.users.file",
+    "org.apache.kafka.sasl.oauthbearer.allowed.urls",  # a system property of Java in Kafka
     "kavka.remote.cache.bytes",
     "kavka.remote.delete.delay.ms",
     "kavka.remote.storage.compression",
