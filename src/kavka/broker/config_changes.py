@@ -15,7 +15,7 @@ from kavka.controller.configs import Op, Outcomes, applied
 from kavka.metadata.image import ConfigResource, ConfigsImage, ResourceType
 from kavka.model.errors import BY_CODE, InvalidConfig, InvalidRequest, KafkaError, UnknownServerError
 from kavka.model.settings import SettingError, Values, with_dynamic
-from kavka.model.settings.rules import validate_broker
+from kavka.model.settings.rules import check_threads, validate_broker
 from kavka.protocol.schema import replace
 from kavka.security.acl import Operation
 from kavka.security.acl import ResourceType as AclResource
@@ -108,6 +108,7 @@ class ConfigChecks:
         )
         before = with_dynamic(self._static, configs.of_broker(self._node_id), configs.of_all_brokers)
         try:
+            check_threads(before, after)
             check_listeners(self._static, before, after, SERVED_PROTOCOLS)
         except SettingError as error:
             raise InvalidRequest(str(error)) from None
