@@ -137,7 +137,8 @@ def dispatch(request, version, quota, function=None, hot=None, key=ApiKey.PRODUC
             client = Client()
             data = memoryview(encode_request(version, 5, "app", request))
             reply = dispatcher(client, data, 4, len(data))
-        return client, client.slot.pieces if reply is PENDING else reply, len(data) - 4
+        pieces = client.slot.pieces if reply is PENDING else [reply] if isinstance(reply, bytes) else reply
+        return client, pieces, len(data) - 4
 
     return asyncio.run(go())
 
