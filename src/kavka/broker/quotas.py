@@ -43,7 +43,8 @@ class Quotas:
     def __init__(self, values: Values, clock: Clock) -> None:
         mutations = Windows(values[CONTROLLER_QUOTA_WINDOW_NUM], values[CONTROLLER_QUOTA_WINDOW_SIZE_SECONDS] * 1000)
         self._clients = ClientQuotas(client_windows(values), mutations)
-        self._of = self._clients.known
+        self.known = self._clients.known
+        """What is remembered of clients, by principal and client id: for those who have no time to ask."""
         self._known: Mapping[Hashable, ClientQuotaRecord] = {}
         self._subscribers: list[Callable[[Quotas], None]] = []
         self.now_ms = clock.monotonic_ms
@@ -90,10 +91,7 @@ class Quotas:
 
     def of(self, session: Session, client_id: str) -> Allowance | None:
         """What a client is held against; None if nothing limits it."""
-        try:
-            return self._of[session.principal, client_id]
-        except KeyError:
-            return self._clients.of(session.principal, client_id, self.now_ms())
+        return self._clients.of(session.principal, client_id, self.now_ms())
 
     def mutations(self, ctx: Context, *, strict_since: int) -> Mutations:
         """What a request that changes partitions is held against; from a version on it is refused, before only slow."""

@@ -183,7 +183,11 @@ def limited(
 
     The bytes of a Produce are counted here: so one that is within its quota costs no more than that.
     """
-    allowance = quotas.of(connection.session, client_id)
+    session = connection.session
+    try:
+        allowance = quotas.known[session.principal, client_id]
+    except KeyError:
+        allowance = quotas.of(session, client_id)
     if allowance is None:
         return None
     produce, fetch, request, mutation = allowance

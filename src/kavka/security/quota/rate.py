@@ -61,8 +61,16 @@ class Rate:
 
     def use(self, value: float, now_ms: int) -> int:
         """Count something, and say for how long nothing more may be used; 0 if the rate is not above its bound."""
-        self.record(value, now_ms)
-        return self.throttle_ms(now_ms) if self._total > self._at_once else 0
+        # `record` once more: most requests of clients with quotas come by here
+        self.used_ms = now_ms
+        total = self._total = self._total + value
+        sample = self._current
+        if now_ms - sample[_START] >= self._length_ms:
+            sample = self._advance(now_ms)
+            total = self._total
+        sample[_SUM] += value
+        sample[_LAST] = now_ms
+        return 0 if total <= self._at_once else self.throttle_ms(now_ms)
 
     def record(self, value: float, now_ms: int) -> None:
         """Count something."""
