@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from kavka.broker.config import SERVED_PROTOCOLS
 from kavka.broker.context import Context
 from kavka.broker.forwarding import Forwarding
 from kavka.broker.live_listeners import check_listeners
@@ -109,7 +108,7 @@ class ConfigChecks:
         before = with_dynamic(self._static, configs.of_broker(self._node_id), configs.of_all_brokers)
         try:
             check_threads(before, after)
-            check_listeners(self._static, before, after, SERVED_PROTOCOLS)
+            check_listeners(self._static, before, after)
         except SettingError as error:
             raise InvalidRequest(str(error)) from None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Final
 
 from kavka.broker import listeners as addresses
 from kavka.model.settings import LISTENER_SECURITY_PROTOCOL_MAP, LISTENERS, SettingError, Values
@@ -11,6 +12,8 @@ from kavka.model.types import Endpoint
 from kavka.net.server import AddressInUseError, BoundListener, Server, SocketOptions, bind
 
 logger = logging.getLogger(__name__)
+
+PLAINTEXT: Final = "PLAINTEXT"
 
 Bind = Callable[[Endpoint], BoundListener]
 """Opens a listener, secured as its protocol says."""
@@ -23,7 +26,7 @@ def broker_listeners(values: Values) -> dict[str, Endpoint]:
     return {one.listener: one for one in found if one.listener not in controllers}
 
 
-def check_listeners(static: Values, before: Values, after: Values, served: frozenset[str]) -> None:
+def check_listeners(static: Values, before: Values, after: Values) -> None:
     """Raise SettingError unless a running broker can go from some listeners to others."""
     if all(before[setting] == after[setting] for setting in (LISTENERS, LISTENER_SECURITY_PROTOCOL_MAP)):
         return
@@ -34,9 +37,9 @@ def check_listeners(static: Values, before: Values, after: Values, served: froze
     if missing:
         raise SettingError(f"{LISTENERS.name}: {', '.join(missing)} cannot go while clients are told of it")
     for name, endpoint in new.items():
-        if endpoint.security_protocol not in served:
-            raise SettingError(f"{LISTENERS.name}: {name} is {endpoint.security_protocol}, which is not served")
         if name not in old:
+            if endpoint.security_protocol != PLAINTEXT:
+                raise SettingError(f"{LISTENERS.name}: {name} is {endpoint.security_protocol}: this takes a restart")
             _check_free(endpoint)
         elif endpoint.security_protocol != old[name].security_protocol:
             raise SettingError(f"{LISTENER_SECURITY_PROTOCOL_MAP.name}: {name} is in use and keeps its protocol")

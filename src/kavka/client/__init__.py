@@ -34,6 +34,18 @@ if TYPE_CHECKING:
     from kavka.client.admin_groups import GroupDescription, GroupListing, GroupMember
     from kavka.client.admin_placement import Election, Reassignment
     from kavka.client.admin_quotas import DEFAULT, QuotaEntity
+    from kavka.client.admin_security import (
+        ANY_ACL,
+        Acl,
+        AclFilter,
+        AclOperation,
+        AclPattern,
+        AclPermission,
+        AclResource,
+        DelegationToken,
+        ScramCredential,
+        ScramMechanism,
+    )
     from kavka.client.admin_topics import (
         CreatedTopic,
         NewTopic,
@@ -61,11 +73,18 @@ if TYPE_CHECKING:
     from kavka.model.types import TopicPartition
 
 __all__ = [
+    "ANY_ACL",
     "DEFAULT",
     "EARLIEST",
     "LATEST",
     "MAX_TIMESTAMP",
     "Acks",
+    "Acl",
+    "AclFilter",
+    "AclOperation",
+    "AclPattern",
+    "AclPermission",
+    "AclResource",
     "ActiveProducer",
     "Admin",
     "At",
@@ -83,6 +102,7 @@ __all__ = [
     "Consumer",
     "ConsumerRecord",
     "CreatedTopic",
+    "DelegationToken",
     "Delivered",
     "Delivery",
     "Dial",
@@ -110,6 +130,8 @@ __all__ = [
     "Reassignment",
     "ReplicaInfo",
     "ResourceType",
+    "ScramCredential",
+    "ScramMechanism",
     "TcpDial",
     "TopicDescription",
     "TopicListing",
@@ -129,6 +151,10 @@ _HOMES = {
     "kavka.client.admin_configs": "ConfigEntry ConfigResource ConfigSource ConfigSynonym ConfigType ResourceType",
     "kavka.client.admin_groups": "GroupDescription GroupListing GroupMember",
     "kavka.client.admin_placement": "Election Reassignment",
+    "kavka.client.admin_security": (
+        "ANY_ACL Acl AclFilter AclOperation AclPattern AclPermission AclResource DelegationToken ScramCredential "
+        "ScramMechanism"
+    ),
     "kavka.client.admin_quotas": "DEFAULT QuotaEntity",
     "kavka.client.admin_topics": "CreatedTopic NewTopic PartitionDescription TopicDescription TopicListing",
     "kavka.client.admin_transactions": "OpenTransaction TransactionDescription TransactionListing",

@@ -235,6 +235,16 @@ class Admin:
     abort_transaction = _Blocking(_admin.Admin.abort_transaction)
     open_transactions = _Blocking(_admin.Admin.open_transactions)
     find_hanging = _Blocking(_admin.Admin.find_hanging)
+    describe_acls = _Blocking(_admin.Admin.describe_acls)
+    create_acls = _Blocking(_admin.Admin.create_acls)
+    delete_acls = _Blocking(_admin.Admin.delete_acls)
+    describe_scram_users = _Blocking(_admin.Admin.describe_scram_users)
+    set_scram_credential = _Blocking(_admin.Admin.set_scram_credential)
+    delete_scram_credential = _Blocking(_admin.Admin.delete_scram_credential)
+    create_token = _Blocking(_admin.Admin.create_token)
+    describe_tokens = _Blocking(_admin.Admin.describe_tokens)
+    renew_token = _Blocking(_admin.Admin.renew_token)
+    expire_token = _Blocking(_admin.Admin.expire_token)
 
 
 class _LeftByExceptionError(Exception):

@@ -39,11 +39,11 @@ from kavka.model.settings import BROKER_SESSION_TIMEOUT_MS, Values
 from kavka.model.settings.security import (
     DELEGATION_TOKEN_EXPIRY_TIME_MS,
     DELEGATION_TOKEN_MAX_LIFETIME_MS,
-    DELEGATION_TOKEN_SECRET_KEY,
 )
 from kavka.model.transition import Transition
 from kavka.model.types import Uuid
 from kavka.security.acl import Acl, AclFilter
+from kavka.security.token import TokenSecrets
 
 
 class Controller:
@@ -74,7 +74,7 @@ class Controller:
         self._directories = Directories(self._effective, self._index)
         self._new_id = new_id
         token_rules = TokenRules(
-            static[DELEGATION_TOKEN_SECRET_KEY],
+            TokenSecrets.of(static),
             static[DELEGATION_TOKEN_MAX_LIFETIME_MS],
             static[DELEGATION_TOKEN_EXPIRY_TIME_MS],
         )

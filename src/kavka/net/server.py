@@ -44,9 +44,8 @@ class SocketOptions:
     backlog: int = 50
 
 
-def straight(dispatcher: Receiver) -> Receiver:
-    """Let the first frame of a connection be a request."""
-    return dispatcher
+Welcome = Callable[[Connection], None]
+"""Sees a new connection before its first byte; whoever logs clients in takes the dispatcher's place there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +58,8 @@ class BoundListener:
     socket: socket.socket
     secure: Secure = plain
     """Makes the transport of a new connection."""
-    receiver: Callable[[Receiver], Receiver] = straight
-    """Makes the first receiver of a new connection, which may be one that lets the dispatcher have it later."""
+    security_protocol: str = "PLAINTEXT"
+    welcome: Welcome | None = None
 
 
 def bind(name: str, host: str, port: int, options: SocketOptions, *, both: bool = True) -> BoundListener:
@@ -234,7 +233,11 @@ class Server:
         assert hangups is not None  # nobody is accepted before the server runs
         secure = listener.secure
         opened = self.open(
-            listener.name, (host, port), lambda session: secure(loop, sock, hangups, session), listener.receiver
+            listener.name,
+            (host, port),
+            lambda session: secure(loop, sock, hangups, session),
+            listener.security_protocol,
+            listener.welcome,
         )
         if opened is None:
             log.debug("refused a connection from %s: it has its share already", host)
@@ -258,26 +261,29 @@ class Server:
         listener: str,
         client: tuple[str, int],
         transport: Callable[[Session], Transport],
-        receiver: Callable[[Receiver], Receiver] = straight,
+        security_protocol: str = "PLAINTEXT",
+        welcome: Welcome | None = None,
     ) -> Connection | None:
         """Serve a new connection, unless its address has its share already or nobody new is served."""
         host, port = client
         if self._draining or not self._count.admit(host, listener):
             return None
         self._next_id += 1
-        session = Session(self._next_id, listener, host, port)
+        session = Session(self._next_id, listener, host, port, security_protocol=security_protocol)
         if self._admit_session is not None:
             self._admit_session(session)
         connection = Connection(
             loop=asyncio.get_running_loop(),
             transport=transport(session),
             session=session,
-            receiver=receiver(self._dispatch),
+            receiver=self._dispatch,
             buffers=self._buffers,
             max_frame=self._limits.max_frame_bytes,
             on_close=self._closed,
         )
         self.connections[session.id] = connection
+        if welcome is not None:
+            welcome(connection)
         connection.start()
         return connection
 

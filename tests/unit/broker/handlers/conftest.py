@@ -115,10 +115,10 @@ def loops():
 def ask():
     """Call a handler; request and response go over the wire at the version, so what it lacks is lost."""
 
-    def call(function, request, version, *services, listener="PLAINTEXT", guard=None):
+    def call(function, request, version, *services, listener="PLAINTEXT", guard=None, **session):
         request = decode(type(request), encode(request, version), version)
         key = declared(type(request)).key
-        ctx = Context(key, version, "test", Session(1, listener, "127.0.0.1", 50_000, guard=guard), 0)
+        ctx = Context(key, version, "test", Session(1, listener, "127.0.0.1", 50_000, guard=guard, **session), 0)
         response = asyncio.run(function(request, ctx, *services))
         return decode(type(response), encode(response, version), version)
 

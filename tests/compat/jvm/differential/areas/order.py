@@ -13,6 +13,7 @@ from jvm.differential.areas import (
     metadata,
     produce,
     quotas,
+    share_groups,
     topics,
 )
 from jvm.differential.case import Case
@@ -48,6 +49,7 @@ AREAS: dict[str, list[Case]] = {
     "static members": groups.STATIC,
     "look at groups": groups.LOOK,
     "consumer groups": consumer_groups.CASES,
+    "share groups": share_groups.CASES,
     "leave groups": groups.LEAVE,
     "delete groups": groups.DELETE,
 }
