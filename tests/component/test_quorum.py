@@ -329,14 +329,20 @@ def test_a_voter_that_moved_tells_the_leader_where(tmp_path):
     asyncio.run(scenario())
 
 
+def configured_voters(root, ends):
+    """Three voters that are named in the configuration, formatted, and ended when all else is."""
+    nodes = [Node(root, number) for number in (1, 2, 3)]
+    for node in nodes:
+        node.format(levels={"metadata.version": 30})
+        node.static = nodes
+        ends.push_async_callback(node.kill)
+    return nodes
+
+
 def test_static_voters_make_a_quorum_without_dynamic_changes(tmp_path):
     async def scenario():
-        nodes = [Node(tmp_path, number) for number in (1, 2, 3)]
         async with AsyncExitStack() as ends:
-            for node in nodes:
-                node.format(levels={"metadata.version": 30})
-                node.static = nodes
-                ends.push_async_callback(node.kill)
+            nodes = configured_voters(tmp_path, ends)
             for node in nodes:
                 await node.start(nodes)
             await write(nodes, "a")
@@ -357,12 +363,8 @@ def upgrading(level, **more):
 
 def test_static_voters_become_dynamic_and_then_change(tmp_path):
     async def scenario():
-        nodes = [Node(tmp_path, number) for number in (1, 2, 3)]
         async with AsyncExitStack() as ends:
-            for node in nodes:
-                node.format(levels={"metadata.version": 30})
-                node.static = nodes
-                ends.push_async_callback(node.kill)
+            nodes = configured_voters(tmp_path, ends)
             for node in nodes[:2]:
                 await node.start(nodes)
             leader = await leader_of(nodes[:2])

@@ -22,7 +22,8 @@ from kavka.security.quota.limits import Kind
 
 PERCENT_PER_NANOSECOND: Final = 1e-7
 PRODUCE: Final = int(ApiKey.PRODUCE)
-FETCH: Final = int(ApiKey.FETCH)
+SHARE_FETCH: Final = int(ApiKey.SHARE_FETCH)
+FETCHES: Final = frozenset({int(ApiKey.FETCH), SHARE_FETCH})
 UNCAPPED: Final = (1 << 31) - 1
 EXEMPT: Final = frozenset({ApiKey.WRITE_TXN_MARKERS})
 """What brokers ask of each other, beside the fetches of followers."""
@@ -125,9 +126,14 @@ class Throttled:
         if self._counted:
             return response
         self._counted = True
-        request_ms = 0 if response is None else self._use_time(self._quotas.now_ms())
+        now_ms = self._quotas.now_ms()
+        request_ms = 0 if response is None else self._use_time(now_ms)
         if self.told_ms > 0:
             throttle_ms = self._wait(Kind.MUTATION, self.told_ms, request_ms)
+        elif self._api_key == SHARE_FETCH and self._allowance.fetch is not None and response is not None:
+            # What is acquired is given, where Kafka keeps it back until nobody else may have it for a while either.
+            bandwidth_ms = self._allowance.fetch.use(sum(map(len, response)), now_ms)
+            throttle_ms = self._wait(Kind.FETCH, bandwidth_ms, request_ms)
         else:
             throttle_ms = self._wait(Kind.PRODUCE, self._bandwidth_ms, request_ms)
         if throttle_ms <= 0 or response is None:
@@ -197,6 +203,6 @@ def limited(
             bandwidth_ms = produce.use(request_bytes, quotas.now_ms())
         if bandwidth_ms == 0 and request is None:
             return None
-    elif request is None and (fetch if api_key == FETCH else mutation) is None:
+    elif request is None and (fetch if api_key in FETCHES else mutation) is None:
         return None
     return Throttled(connection, quotas, allowance, api_key, version, bandwidth_ms)
