@@ -15,7 +15,7 @@ from kavka.metadata.image import ConfigResource, ConfigsImage, ResourceType
 from kavka.metadata.live import LiveSettings
 from kavka.model.errors import BY_CODE, InvalidConfig, InvalidRequest, KafkaError, UnknownServerError
 from kavka.model.settings import SettingError, with_dynamic
-from kavka.model.settings.rules import validate_broker
+from kavka.model.settings.rules import check_threads, validate_broker
 from kavka.protocol.schema import replace
 from kavka.security.acl import Operation
 from kavka.security.acl import ResourceType as AclResource
@@ -112,6 +112,7 @@ class ConfigChecks:
         )
         before = with_dynamic(static, configs.of_broker(self._node_id), configs.of_all_brokers)
         try:
+            check_threads(before, after)
             check_listeners(static, before, after)
             if any(part in one.name for one in resource.configs for part in TRIED):
                 self._settings.check(after)

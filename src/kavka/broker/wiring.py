@@ -32,6 +32,7 @@ from kavka.model.errors import KafkaStorageError
 from kavka.model.settings import (
     BROKER_RACK,
     KAVKA_METRICS_LISTENER,
+    KAVKA_REMOTE_CACHE_DIR,
     KAVKA_REMOTE_STORAGE_URL,
     LOG_DIRS,
     REMOTE_LOG_STORAGE_SYSTEM_ENABLE,
@@ -339,9 +340,9 @@ class Node:
         values = self._config.values
         if not values[REMOTE_LOG_STORAGE_SYSTEM_ENABLE] or values[KAVKA_REMOTE_STORAGE_URL] is None:
             return None
-        from kavka.broker.tiering import Tiering  # a node without starts faster
+        from kavka.broker.tiering import FOLDER, Tiering  # a node without starts faster
 
-        folder = self._config.data_dirs[0]
+        folder = values[KAVKA_REMOTE_CACHE_DIR] or f"{self._config.data_dirs[0]}/{FOLDER}"
         self._tiering = Tiering(settings, self._disk, folder, self._clock, self._metrics, self._store)
         return self._tiering.tiers
 

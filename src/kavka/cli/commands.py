@@ -20,6 +20,7 @@ from kavka.cli import (
     pipeline,
     profiles,
     quotas,
+    tiers,
     tls,
     tokens,
     topics,
@@ -186,6 +187,7 @@ app.command("format")(format_dirs)
 app.add_typer(topics.app, name="topics")
 app.add_typer(groups.app, name="groups")
 app.add_typer(transactions.app, name="transactions")
+app.add_typer(tiers.app, name="tiers")
 app.add_typer(configs.app, name="configs")
 app.add_typer(acls.app, name="acls")
 app.add_typer(users.app, name="users")
