@@ -23,6 +23,7 @@ QUESTIONS = (
     "batches",
     "compressed",
     "fetches",
+    "tls",
     "bulk",
     "many_topics",
     "groups",

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-SSL = ".ssl."
+TRIED = (".ssl.", ".sasl.")
 """In the names of settings that are tried before they are changed."""
 
 Texts = Mapping[str, str | None]
@@ -114,7 +114,7 @@ class ConfigChecks:
         try:
             check_threads(before, after)
             check_listeners(static, before, after)
-            if any(SSL in one.name for one in resource.configs):
+            if any(part in one.name for one in resource.configs for part in TRIED):
                 self._settings.check(after)
         except SettingError as error:
             raise InvalidRequest(str(error)) from None

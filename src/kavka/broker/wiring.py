@@ -156,8 +156,8 @@ class Node:
             started = Started(dirs, marks, listeners, others)
             controller = self._controller(started)
             settings = LiveSettings(dirs.node_id, config.values)
-            settings.subscribe(self._securing.keys.ask)
-            settings.ask_before(self._securing.keys.check)
+            settings.subscribe(self._securing.follow)
+            settings.ask_before(self._securing.check)
             controller.subscribe(settings.apply)  # the first: whoever follows the metadata may ask for settings
             controller.subscribe(self._gate.apply)
             controller.subscribe(self._securing.apply)

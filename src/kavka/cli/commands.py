@@ -95,7 +95,7 @@ def everywhere(
         where = where or chosen.bootstrap
         file = file or chosen.config
     if file is not None:
-        if where is None and "KAVKA_BOOTSTRAP" not in os.environ:
+        if where is None:
             where = read_client_config(file).get("bootstrap.servers")
         _set(context, CLIENT_CONFIG, file)
     if where is not None:

@@ -68,6 +68,8 @@ def test_the_commands_are_those_that_are_promised() -> None:
             "users list",
             "users set",
             "users remove",
+            "tls demo-ca",
+            "tls reload",
             "tokens create",
             "tokens list",
             "tokens renew",
