@@ -390,6 +390,17 @@ def test_members_hear_where_state_can_be_asked_for(shard):
     assert endpoints(shard.streams("m2", 3, endpoint_epoch=2)) is None
 
 
+def test_the_threads_of_a_process_have_one_endpoint(shard):
+    shared = schema.Endpoint(host="one", port=1)
+    shard.streams("m1", user_endpoint=shared)
+    shard.streams("m2", user_endpoint=shared)
+    shard.streams("m1", 2, owned=(tasks(_0=[0, 1, 2, 3]), []))
+    shard.streams("m1", 2, owned=(tasks(_0=[0, 1]), []))
+    reply = shard.streams("m2", 3)
+    assert len(reply.partitions_by_user_endpoint) == 1
+    assert endpoints(reply) == {("one", 1): ({"a": [0, 1, 2, 3]}, {})}
+
+
 def test_a_group_without_endpoints_has_an_empty_list(shard):
     assert endpoints(shard.streams("m1", endpoint_epoch=-1)) == {}
 
