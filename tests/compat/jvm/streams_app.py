@@ -126,5 +126,4 @@ class StreamsJava:
     def close(self) -> None:
         """End everything that still runs."""
         for app in self._apps:
-            if app.process.poll() is None:
-                app.kill()
+            app.kill()
