@@ -34,6 +34,7 @@ NODE_1 = "a standalone node is node 1 by default"
 FIRST_GROUP = "the coordinator is known at once, where Kafka first makes the topic for offsets"
 PATTERNS = "a pattern is matched with the topics at once, where Kafka does it some time later"
 STRICT = "what is no UTF-8, or has an impossible length, is malformed here, and the connection is closed"
+WORDS_TOO = "UNKNOWN_SERVER_ERROR comes with what is wrong, where Kafka's comes without a word"
 NO_LOG = "where the log starts is said with every record that is refused"
 
 ACCEPTED = (
@@ -75,4 +76,7 @@ ACCEPTED = (
     Accepted("find the coordinator of the groups", "*.error_message", NO_WORD_FOR_SUCCESS),
     Accepted("turn consumer groups on", "*.error_message", NO_WORD_FOR_SUCCESS),
     Accepted("list: groups of both types", "groups.patterns.group_state", PATTERNS),
+    Accepted("streams: a negative topology epoch", "error_message", WORDS_TOO),
+    Accepted("streams: a subtopology twice", "error_message", WORDS_TOO),
+    Accepted("streams: a copartition group of nothing", "error_message", WORDS_TOO),
 )
