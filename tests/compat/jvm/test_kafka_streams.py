@@ -92,7 +92,7 @@ def totals(bootstrap: str) -> Counter[str]:
     consumer.assign([TopicPartition("totals", 0, 0)])
     found: Counter[str] = Counter()
     while (message := consumer.poll(60)) is not None and not message.error():
-        found[message.key().decode()] = int(message.value())
+        found[(message.key() or b"").decode()] = int(message.value() or 0)
     consumer.close()
     return found
 
