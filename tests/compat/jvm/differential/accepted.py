@@ -35,6 +35,8 @@ FIRST_GROUP = "the coordinator is known at once, where Kafka first makes the top
 PATTERNS = "a pattern is matched with the topics at once, where Kafka does it some time later"
 STRICT = "what is no UTF-8, or has an impossible length, is malformed here, and the connection is closed"
 WORDS_TOO = "UNKNOWN_SERVER_ERROR comes with what is wrong, where Kafka's comes without a word"
+NO_ENDPOINT = "a member with an endpoint hears that source topics are missing, where Kafka answers UNKNOWN_SERVER_ERROR"
+NOT_READY = "the state NotReady is also found by its name, where Kafka only knows it as not_ready"
 NO_LOG = "where the log starts is said with every record that is refused"
 
 ACCEPTED = (
@@ -79,4 +81,8 @@ ACCEPTED = (
     Accepted("streams: a negative topology epoch", "error_message", WORDS_TOO),
     Accepted("streams: a subtopology twice", "error_message", WORDS_TOO),
     Accepted("streams: a copartition group of nothing", "error_message", WORDS_TOO),
+    Accepted("streams: an endpoint without sources", "*", NO_ENDPOINT),
+    Accepted("streams: leaves without sources", "*", NO_ENDPOINT),
+    Accepted("delete: a group without sources", "*", NO_ENDPOINT),
+    Accepted("list: in the state NotReady", "groups", NOT_READY),
 )

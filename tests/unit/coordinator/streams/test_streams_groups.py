@@ -86,6 +86,13 @@ def test_internal_topics_are_missing_until_somebody_creates_them(shard):
     assert shard.listed()[GROUP][0] == "Stable"
 
 
+@pytest.mark.parametrize("state", ["NotReady", "not_ready", " NOTREADY "])
+def test_groups_that_are_not_ready_are_found(shard, state):
+    shard.streams(topology=COUNTING)
+    assert list(shard.listed(states=[state])) == [GROUP]
+    assert shard.listed(states=["Stable"]) == {}
+
+
 def test_source_topics_are_missing(shard):
     reply = shard.streams(topology=topology(subtopology("0", ["x", "a", "y", "w", "z"])))
     assert (shard.status(reply), reply.status[0].status_detail) == (

@@ -196,6 +196,17 @@ STATUSES = [
         joins("impossible", topology=topology(part(state_changelog_topics=[internal("too-much", 0, TOO_MANY)]))),
         0,
     ),
+    Case(
+        "streams: an endpoint without sources",
+        joins(
+            "endless",
+            topology=topology(part(sources=("nowhere",))),
+            user_endpoint=schema.Endpoint(host="elsewhere", port=1),
+        ),
+        0,
+    ),
+    Case("streams: leaves without sources", beat("endless", epoch=-1), 0),
+    Case("delete: a group without sources", DeleteGroupsRequest(groups_names=["endless"]), 2),
     Case("streams: first gathers", joins("gathering"), 0),
     Case("streams: gathers on", beat("gathering", epoch=1), 0),
     *[
@@ -203,6 +214,8 @@ STATUSES = [
         for group in ("missing", "mixed", "wrong", "fixed", "impossible", "gathering")
     ],
     Case("list: streams groups that are not ready", ListGroupsRequest(types_filter=["streams"]), 5),
+    Case("list: in the state NotReady", ListGroupsRequest(states_filter=["NotReady"]), 5),
+    Case("list: in the state not_ready", ListGroupsRequest(states_filter=["Not_Ready"]), 5),
 ]
 STATEFUL = topology(part(state_changelog_topics=[internal("streams-log")]), epoch=3)
 MEMBERS = [
@@ -281,7 +294,6 @@ OTHERS = [
     Case("streams: the second leaves", beat(member="m2", epoch=-1), 0),
     Case("streams: the group that is left", describe("streaming"), 0),
     Case("join: an empty streams group", join("streaming"), 9),
-    Case("streams: the group that is a classic one", describe("streaming"), 0),
     *[
         Case(f"streams: {group} is left", beat(group, epoch=-1), 0)
         for group in ("missing", "mixed", "wrong", "fixed", "impossible", "gathering")
