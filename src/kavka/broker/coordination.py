@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar
 
 from kavka.broker.context import Context
 from kavka.coordinator.groups import GroupCoordinator
@@ -18,7 +18,7 @@ from kavka.model.settings import Values, coordinators
 from kavka.runtime.coordinators import COMPACTED, HostNode, InternalTopic, LogCoordinator
 from kavka.runtime.groups import Groups
 from kavka.runtime.patterns import Patterns
-from kavka.runtime.shard import Surroundings
+from kavka.runtime.shard import Shard, Surroundings
 from kavka.runtime.shards import Shards
 
 
@@ -48,8 +48,11 @@ class GroupCoordination(LogCoordinator):
                 settings[coordinators.OFFSETS_COMMIT_TIMEOUT_MS],
                 settings[coordinators.GROUP_COORDINATOR_APPEND_LINGER_MS],
                 settings[coordinators.OFFSETS_TOPIC_COMPRESSION_CODEC],
+                publish=lambda shard, news: self.publish(shard, news),
             ),
         )
+        self.publish: Callable[[Shard[Any], Any], None] = not_heard
+        """Is told what the groups publish."""
         self.groups = Groups(self.shards, patterns)
         settings.subscribe(self.shards.configure)
 
@@ -76,6 +79,10 @@ class GroupCoordination(LogCoordinator):
         """Act on a committed change of the metadata, after the replicas have."""
         yield from self._patterns.apply(image, delta)
         yield from super().apply(image, delta)
+
+
+def not_heard(shard: Shard[Any], news: Any) -> None:
+    """Where nobody listens to what groups publish."""
 
 
 def client_of(ctx: Context) -> Client:

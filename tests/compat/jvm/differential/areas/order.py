@@ -12,6 +12,7 @@ from jvm.differential.areas import (
     malformed,
     metadata,
     produce,
+    share_groups,
     streams_groups,
     topics,
 )
@@ -48,6 +49,7 @@ AREAS: dict[str, list[Case]] = {
     "look at groups": groups.LOOK,
     "consumer groups": consumer_groups.CASES,
     "streams groups": streams_groups.CASES,
+    "share groups": share_groups.CASES,
     "leave groups": groups.LEAVE,
     "delete groups": groups.DELETE,
 }
