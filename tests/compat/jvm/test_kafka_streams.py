@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from jvm.streams_app import App, StreamsJava, missing_streams, until
 
+from kavka.client import Admin
 from kavka.testing import Cluster
 from kavka.testing.local import free_ports
 from scale import rounds
@@ -147,6 +149,30 @@ def test_words_are_counted_exactly_while_instances_and_nodes_are_killed(streams:
             assert instance.stop() == 0
             assert "FAILED" not in instance.said, instance.said
         assert is_exact(cluster.bootstrap, writer.expected)
+
+
+def test_an_application_changes_its_protocol_and_goes_on_where_it_was(streams: StreamsJava) -> None:
+    with Cluster(config=QUICK) as cluster:
+        create(cluster.bootstrap, lines=4, totals=1)
+        writer = Writer(cluster.bootstrap)
+        for protocol in ("classic", "streams", "classic"):
+            (port,) = free_ports(1)
+            instance = streams.words(cluster.bootstrap, protocol, "moving", port, **settings_of(protocol))
+            until(lambda instance=instance: instance.says("STATE RUNNING"), "it runs")  # type: ignore[misc]
+            writer.write(LINES // 3)
+            until(lambda: is_exact(cluster.bootstrap, writer.expected), f"all is counted with {protocol}")
+            assert instance.stop() == 0
+            assert "FAILED" not in instance.said, instance.said
+            # A thread that stops in order stays a member of a classic group until its session ends.
+            until(lambda: state_of(cluster.bootstrap, "moving") == "Empty", "the group is empty")
+
+
+def state_of(bootstrap: str, group: str) -> str:
+    async def ask() -> str:
+        async with Admin(bootstrap) as admin:
+            return (await admin.describe_group(group)).state
+
+    return asyncio.run(ask())
 
 
 SMOKE_TOPICS = {
