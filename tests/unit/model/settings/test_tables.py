@@ -49,6 +49,7 @@ OURS_ALONE = {
     "kavka.sasl.plain.users.file",
     "org.apache.kafka.sasl.oauthbearer.allowed.urls",  # a system property of Java in Kafka
     "kavka.remote.cache.bytes",
+    "kavka.remote.cache.dir",
     "kavka.remote.delete.delay.ms",
     "kavka.remote.storage.compression",
     "kavka.remote.storage.keys.file",
