@@ -96,7 +96,7 @@ class Case:
 
 def build(cls: type, values: dict[str, Any]) -> Any:
     """A message of plain values, with defaults for what is not given."""
-    made = build_default(cls)
+    made: Any = build_default(cls)
     for field in fields_of(cls):
         if field.name in values:
             setattr(made, field.name, _value(field.type, values[field.name]))
@@ -349,7 +349,7 @@ CASES = [
         {"group_id": GROUP, "topics": [{"name": TOPIC, "partitions": [{"partition_index": 5}]}]},
         (on_group("DELETE"), on_topic("READ")),
     ),
-    Case("describe_user_scram_credentials", 0, {"users": None}, (on_cluster("DESCRIBE"),)),
+    Case("describe_user_scram_credentials", 0, {"users": [{"name": "nobody"}]}, (on_cluster("DESCRIBE"),)),
     Case(
         "alter_user_scram_credentials", 0, {"deletions": [{"name": "nobody", "mechanism": 1}]}, (on_cluster("ALTER"),)
     ),
