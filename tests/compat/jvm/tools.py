@@ -99,7 +99,7 @@ class Tools:
 
     def acls(self, *arguments: str) -> Outcome:
         """kafka-acls"""
-        return self.java.run("kafka.admin.AclCommand", ["--bootstrap-server", self.node.bootstrap, *arguments])
+        return self._run("AclCommand", *arguments)
 
     def broker_api_versions(self, *arguments: str) -> Outcome:
         """kafka-broker-api-versions"""
