@@ -122,10 +122,10 @@ class Node:
         self._clock = clock
         self._coordinators = coordinators
         self._tiers = tiers
-        self._to_controllers = Connector(dial)
-        self._to_brokers = Connector(dial)
         self._gate = Gate(authorizer_of(config.values))
         self._securing = Securing(config, clock, self._gate)
+        self._to_controllers = Connector(dial, security=self._securing.to_controllers)
+        self._to_brokers = Connector(dial, security=self._securing.to_brokers)
 
     async def run(self, ready: Callable[[ReadyReport], None], stopping: asyncio.Event) -> None:
         """Start, say so, serve until told to stop, and stop so that the next start has nothing to repair."""
@@ -140,10 +140,14 @@ class Node:
             started = Started(dirs, marks, listeners, others)
             controller = self._controller(started)
             settings = LiveSettings(dirs.node_id, config.values)
+            settings.subscribe(self._securing.keys.ask)
             controller.subscribe(settings.apply)  # the first: whoever follows the metadata may ask for settings
             controller.subscribe(self._gate.apply)
             controller.subscribe(self._securing.apply)
             tell(METADATA, controller.start(clean=marks[dirs.metadata_dir] is not None))
+            if self._securing.early:
+                self._securing.begin_with(read_bootstrap(self._disk, dirs.metadata_dir))
+                self._securing.begin_with(controller.stored())
             replicas = self._replicas(started, settings) if "broker" in config.roles else None
             try:
                 epoch = await self._serve(started, settings, controller, replicas, ready, stopping)
@@ -262,7 +266,6 @@ class Node:
     def _controller(self, started: Started) -> ControllerLoop:
         config, values, dirs = self._config, self._config.values, started.dirs
         bootstrap = read_bootstrap(self._disk, dirs.metadata_dir)
-        self._securing.begin_with(bootstrap)
         controls = config.standalone or "controller" in config.roles
         endpoints = self._controller_endpoints(started) if controls else ()
         member = Member(dirs.node_id, dirs.metadata_directory_id, dirs.cluster_id, endpoints, controls)

@@ -162,6 +162,10 @@ class ControllerLoop:
         """Open the log and join the quorum; `run` commits and replays. Once, before `run`."""
         return self.quorum.open(self, clean=clean)
 
+    def stored(self) -> Iterator[Any]:
+        """All records that this node has, committed or not: what it knew when it stopped."""
+        return self.quorum.log.everything()
+
     async def run(self) -> None:
         """Take part, publish and take snapshots until cancelled; a group with KafkaStorageError says the disk is lost.
 
