@@ -394,6 +394,95 @@ CASES = [
     ),
 ]
 
+
+class Operations(NamedTuple):
+    """A response that tells what its reader may do (KIP-430)."""
+
+    stem: str
+    version: int
+    body: dict[str, Any]
+    told: Callable[[Any], int]
+    rights: tuple[Right, ...]
+    expected: tuple[str, ...]
+
+    @property
+    def bits(self) -> int:
+        return sum(1 << Operation[name] for name in self.expected)
+
+    def request(self) -> Any:
+        return build(BY_STEM[self.stem].request(), self.body)
+
+    def __str__(self) -> str:
+        return f"{self.stem}-{'-'.join(map(str, self.rights)) or 'nothing'}"
+
+
+def _of_topic(answer: Any) -> int:
+    return int(answer.topics[0].topic_authorized_operations)
+
+
+def _of_cluster(answer: Any) -> int:
+    return int(answer.cluster_authorized_operations)
+
+
+def _of_group(answer: Any) -> int:
+    return int(answer.groups[0].authorized_operations)
+
+
+_TOPIC_ASKED = {"topics": [{"name": TOPIC}], "include_topic_authorized_operations": True}
+_CLUSTER_ASKED = {"topics": [], "include_cluster_authorized_operations": True}
+_GROUP_ASKED = {"groups": [GROUP], "include_authorized_operations": True}
+
+OPERATIONS = [
+    *(
+        Operations(stem, version, body, _of_topic, rights, expected)
+        for stem, version, body in (
+            ("metadata", 9, _TOPIC_ASKED),
+            ("describe_topic_partitions", 0, {"topics": [{"name": TOPIC}]}),
+        )
+        for rights, expected in (
+            ((on_topic("READ"),), ("READ", "DESCRIBE")),
+            ((on_topic("DESCRIBE"), on_topic("ALTER_CONFIGS")), ("DESCRIBE", "ALTER_CONFIGS", "DESCRIBE_CONFIGS")),
+            (
+                (on_topic("ALL"),),
+                ("READ", "WRITE", "CREATE", "DESCRIBE", "DELETE", "ALTER", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"),
+            ),
+        )
+    ),
+    *(
+        Operations(stem, version, body, _of_cluster, rights, expected)
+        for stem, version, body in (
+            ("metadata", 9, _CLUSTER_ASKED),
+            ("describe_cluster", 0, {"include_cluster_authorized_operations": True}),
+        )
+        for rights, expected in (
+            ((), ()),
+            ((on_cluster("CREATE"),), ()),  # only those are told who may describe
+            ((on_cluster("DESCRIBE"),), ("DESCRIBE",)),
+            ((on_cluster("ALTER"), on_cluster("IDEMPOTENT_WRITE")), ("ALTER", "DESCRIBE", "IDEMPOTENT_WRITE")),
+            (
+                (on_cluster("ALL"),),
+                (
+                    "CREATE",
+                    "CLUSTER_ACTION",
+                    "DESCRIBE_CONFIGS",
+                    "ALTER_CONFIGS",
+                    "IDEMPOTENT_WRITE",
+                    "ALTER",
+                    "DESCRIBE",
+                ),
+            ),
+        )
+    ),
+    *(
+        Operations(stem, version, body, _of_group, rights, expected)
+        for stem, version, body in (("describe_groups", 5, _GROUP_ASKED),)
+        for rights, expected in (
+            ((on_group("READ"),), ("READ", "DESCRIBE")),
+            ((on_group("ALL"),), ("READ", "DESCRIBE", "DELETE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS")),
+        )
+    ),
+]
+
 NOBODY_IS_ASKED = {
     "api_versions": "it is how connections begin",
     "describe_cluster": "only the operations in it are for those who may describe the cluster",
@@ -440,3 +529,14 @@ def variants() -> Iterator[Variant]:
         for missing in (*range(len(case.needs)), None):  # who has all rights may make what others then find
             yield Variant(case, missing, f"u{number}")
             number += 1
+
+
+def readers() -> Iterator[tuple[Operations, str]]:
+    """Every case of operations, with its user."""
+    yield from ((case, f"o{number}") for number, case in enumerate(OPERATIONS))
+
+
+def grants() -> Iterator[tuple[str, Right]]:
+    """The rights of all users."""
+    yield from ((variant.user, right) for variant in variants() for right in variant.rights)
+    yield from ((user, right) for case, user in readers() for right in case.rights)

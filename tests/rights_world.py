@@ -9,10 +9,10 @@ from typing import Any
 from crash.raw import Raw
 from kavka.security.acl import PatternType, PermissionType
 from kavka.security.sasl.plain import PlainClient
-from rights import BY_STEM, GROUP, ROWS, TOPIC, TXN, build, variants
+from rights import BY_STEM, GROUP, ROWS, TOPIC, TXN, build, grants, readers, variants
 
 ADMIN = "admin"
-USERS = [ADMIN, *(variant.user for variant in variants())]
+USERS = [ADMIN, *(variant.user for variant in variants()), *(user for _, user in readers())]
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 JAAS = " ".join([MODULE, "required", "username=admin password=admin", *(f"user_{name}={name}" for name in USERS)]) + ";"
 SECURED = {
@@ -99,13 +99,12 @@ def _grant(admin: Admin) -> None:
             "resource_type": right.resource_type,
             "resource_name": right.name,
             "resource_pattern_type": PatternType.LITERAL,
-            "principal": f"User:{variant.user}",
+            "principal": f"User:{user}",
             "host": "*",
             "operation": right.operation,
             "permission_type": PermissionType.ALLOW,
         }
-        for variant in variants()
-        for right in variant.rights
+        for user, right in grants()
     ]
     answer = admin.ask("create_acls", 3, creations=creations)
     assert {row.error_code for row in answer.results} == {0}

@@ -13,7 +13,7 @@ from kavka.broker.handlers import HANDLERS, HOT, modules
 from kavka.protocol.registry import API
 from kavka.security.sasl.plain import PlainClient
 from kavka.testing import Cluster
-from rights import CASES, NOBODY_IS_ASKED, Variant, variants
+from rights import CASES, NOBODY_IS_ASKED, Operations, Variant, readers, variants
 from rights_world import CONFIG, prepare
 
 
@@ -34,3 +34,10 @@ def test_exactly_what_is_missing_is_refused(cluster: Cluster, variant: Variant) 
 def test_every_api_that_clients_are_served_is_in_the_table() -> None:
     served = {API[key].stem for key in modules(BROKER, (*HANDLERS, *HOT))}
     assert served - {case.stem for case in CASES} == set(NOBODY_IS_ASKED)
+
+
+@pytest.mark.parametrize(("case", "user"), list(readers()), ids=str)
+def test_a_reader_is_told_what_it_may_do(cluster: Cluster, case: Operations, user: str) -> None:
+    with closing(Raw(cluster.bootstrap)) as raw:
+        assert raw.log_in("PLAIN", PlainClient(user, user)) == 0
+        assert case.told(raw.call(case.request(), case.version)) == case.bits

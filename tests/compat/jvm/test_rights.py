@@ -11,7 +11,7 @@ from jvm.nodes import APACHE, Node, running
 
 from crash.raw import Raw
 from kavka.security.sasl.plain import PlainClient
-from rights import Variant, variants
+from rights import Operations, Variant, readers, variants
 from rights_world import JAAS, SECURED, prepare
 
 OVERRIDES = {
@@ -37,3 +37,10 @@ def test_kafka_refuses_exactly_what_is_missing(secured: Node, variant: Variant) 
     with closing(Raw(secured.bootstrap)) as raw:
         assert raw.log_in("PLAIN", PlainClient(variant.user, variant.user)) == 0
         variant.check(raw.call(variant.case.request(), variant.case.version))
+
+
+@pytest.mark.parametrize(("case", "user"), list(readers()), ids=str)
+def test_a_reader_is_told_what_it_may_do(secured: Node, case: Operations, user: str) -> None:
+    with closing(Raw(secured.bootstrap)) as raw:
+        assert raw.log_in("PLAIN", PlainClient(user, user)) == 0
+        assert case.told(raw.call(case.request(), case.version)) == case.bits

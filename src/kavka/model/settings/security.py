@@ -17,6 +17,7 @@ from kavka.model.settings.types import (
     SET,
     SHORT,
     STRING,
+    Check,
     Setting,
     Update,
     between,
@@ -26,6 +27,11 @@ from kavka.model.settings.types import (
 )
 
 PER_BROKER: Final = Update.PER_BROKER
+NO_LOOKUPS: Final = Check(
+    "a login module that looks nothing up on other servers",
+    lambda line: not any(module in line.value for module in ("JndiLoginModule", "LdapLoginModule")),
+)
+"""What Kafka refuses in sasl.jaas.config, whoever sets it (CVE-2025-27818, CVE-2025-27819)."""
 # TLS
 SSL_CLIENT_AUTH = STRING(
     "ssl.client.auth",
@@ -139,7 +145,7 @@ SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES = SET(
 )
 SASL_JAAS_CONFIG = PASSWORD.optional(
     "sasl.jaas.config",
-    None,
+    NO_LOOKUPS,
     PER_BROKER,
     doc="The users of a mechanism and what this node logs in with; `listener.name.<listener>.<mechanism>.` before it.",
 )
