@@ -152,11 +152,7 @@ CONTROLLER_LISTENER_NAMES = SET(
 NUM_IO_THREADS = INT("num.io.threads", 8, AT_LEAST_1, CLUSTER)
 SOCKET_CONNECTION_SETUP_TIMEOUT_MS = LONG("socket.connection.setup.timeout.ms", 10_000)
 SOCKET_CONNECTION_SETUP_TIMEOUT_MAX_MS = LONG("socket.connection.setup.timeout.max.ms", 30_000)
-EARLY_START_LISTENERS = SET.optional(
-    "early.start.listeners",
-    NO_BLANKS,
-    doc="Listeners served before the access rules are known, to super users alone: those of controllers, always.",
-)
+EARLY_START_LISTENERS = SET.optional("early.start.listeners", NO_BLANKS)
 SOCKET_SEND_BUFFER_BYTES = INT(
     "socket.send.buffer.bytes", 102_400, doc="The send buffer of client sockets; -1 leaves it to the system."
 )
