@@ -17,6 +17,7 @@ from kavka.records.builder import BatchBuilder
 from kavka.security.acl import CLUSTER_NAME, REFUSED, Operation, ResourceType
 
 TOPIC, NEW_TOPIC, GROUP, TXN, OWNER = "rights-topic", "rights-new", "rights-group", "rights-txn", "User:owner"
+SHARE, STREAMS = "rights-share", "rights-streams"
 REFUSALS = frozenset(error.code for error in REFUSED.values())
 BY_STEM = {api.stem: api for api in API.values()}
 
@@ -41,8 +42,8 @@ def on_topic(operation: str, name: str = TOPIC) -> Right:
     return Right(Operation[operation], ResourceType.TOPIC, name)
 
 
-def on_group(operation: str) -> Right:
-    return Right(Operation[operation], ResourceType.GROUP, GROUP)
+def on_group(operation: str, name: str = GROUP) -> Right:
+    return Right(Operation[operation], ResourceType.GROUP, name)
 
 
 def on_txn(operation: str) -> Right:
@@ -334,6 +335,52 @@ CASES = [
         (0,),
         shown=lambda answer: {one.principal_name for one in answer.tokens},
     ),
+    Case(
+        "alter_client_quotas",
+        1,
+        {"entries": [{"entity": [{"entity_type": "user", "entity_name": "x"}], "ops": []}], "validate_only": True},
+        (on_cluster("ALTER_CONFIGS"),),
+    ),
+    Case("describe_client_quotas", 1, {"components": [], "strict": False}, (on_cluster("DESCRIBE_CONFIGS"),)),
+    Case(
+        "share_group_heartbeat",
+        1,
+        {"group_id": SHARE, "member_id": "a" * 22, "subscribed_topic_names": [TOPIC]},
+        (on_group("READ", SHARE), on_topic("DESCRIBE")),
+    ),
+    Case("share_group_describe", 1, {"group_ids": [SHARE]}, (on_group("DESCRIBE", SHARE),)),
+    Case("share_fetch", 1, {"group_id": SHARE, "member_id": "a" * 22, "max_records": 1}, (on_group("READ", SHARE),)),
+    Case(
+        "share_acknowledge",
+        1,
+        {"group_id": SHARE, "member_id": "a" * 22, "share_session_epoch": 1},
+        (on_group("READ", SHARE),),
+    ),
+    Case(
+        "describe_share_group_offsets",
+        0,
+        {"groups": [{"group_id": SHARE, "topics": [{"topic_name": TOPIC, "partitions": [0]}]}]},
+        (on_group("DESCRIBE", SHARE), on_topic("DESCRIBE")),
+    ),
+    # what these two need of a topic shows only for a group that is there and empty
+    Case("alter_share_group_offsets", 0, {"group_id": SHARE}, (on_group("READ", SHARE),)),
+    Case("delete_share_group_offsets", 0, {"group_id": SHARE}, (on_group("DELETE", SHARE),)),
+    Case(
+        "streams_group_heartbeat",
+        0,
+        {
+            "group_id": STREAMS,
+            "member_id": "a" * 22,
+            "rebalance_timeout_ms": 1000,
+            "process_id": "p",
+            "topology": {"subtopologies": [{"subtopology_id": "0", "source_topics": [TOPIC]}]},
+            "active_tasks": [],
+            "standby_tasks": [],
+            "warmup_tasks": [],
+        },
+        (on_group("READ", STREAMS), on_topic("DESCRIBE")),
+    ),
+    Case("streams_group_describe", 0, {"group_ids": [STREAMS]}, (on_group("DESCRIBE", STREAMS), on_topic("DESCRIBE"))),
     Case("delete_groups", 2, {"groups_names": ["gone"]}, (Right(Operation.DELETE, ResourceType.GROUP, "gone"),)),
     Case(
         "elect_leaders",

@@ -26,14 +26,15 @@ class HangupError(ConnectionError):
 class Raw:
     """One request, one answer."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, client_id: str = "crash-tests") -> None:
+        self._client_id = client_id
         host, _, port = bootstrap.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
 
     def call(self, request: object, version: int) -> Any:
         """Send a request and wait for its answer."""
         try:
-            self._socket.sendall(encode_request(version, 1, "crash-tests", request))
+            self._socket.sendall(encode_request(version, 1, self._client_id, request))
             (size,) = struct.unpack(">i", self._receive(4))
             _, answer = parse_response(API[declared(type(request)).key], version, self._receive(size))
         except (ConnectionResetError, BrokenPipeError) as error:

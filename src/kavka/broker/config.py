@@ -28,12 +28,14 @@ from kavka.model.settings import (
     EARLY_START_LISTENERS,
     KAVKA_LOG_FORMAT,
     KAVKA_LOG_LEVEL,
+    KAVKA_REMOTE_STORAGE_URL,
     LISTENERS,
     LOG_DIR,
     LOG_DIRS,
     METADATA_LOG_DIR,
     NODE_ID,
     PROCESS_ROLES,
+    REMOTE_LOG_STORAGE_SYSTEM_ENABLE,
     SettingError,
     Values,
     broker_values,
@@ -313,6 +315,8 @@ def _warnings(texts: Mapping[str, str], values: Values) -> Iterator[str]:
             idle.append(key)
     if idle:
         yield f"accepted without effect: {', '.join(idle)}"
+    if values[REMOTE_LOG_STORAGE_SYSTEM_ENABLE] and values[KAVKA_REMOTE_STORAGE_URL] is None:
+        yield f"{REMOTE_LOG_STORAGE_SYSTEM_ENABLE.name} has no effect without {KAVKA_REMOTE_STORAGE_URL.name}"
     heartbeat, session = values[BROKER_HEARTBEAT_INTERVAL_MS], values[BROKER_SESSION_TIMEOUT_MS]
     if heartbeat * 2 > session:
         yield f"{BROKER_HEARTBEAT_INTERVAL_MS.name} is more than half of {BROKER_SESSION_TIMEOUT_MS.name}"

@@ -119,8 +119,8 @@ class Securing:
         self._kept = image.kept
 
     def secured(self, listener: BoundListener) -> BoundListener:
-        """A listener as its security protocol asks for it."""
-        secured = replace(listener, security_protocol=self._protocols[listener.name])
+        """A listener as its security protocol asks for it; one that this was not made for is open to everyone."""
+        secured = replace(listener, security_protocol=self._protocols.get(listener.name, PLAIN))
         tls, logins = self.tls.get(listener.name), self.logins.get(listener.name)
         if tls is not None:
             secured = replace(secured, secure=tls.secure, welcome=self._welcome)

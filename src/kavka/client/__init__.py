@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from kavka.client.admin_groups import GroupDescription, GroupListing, GroupMember
     from kavka.client.admin_placement import Election, Reassignment
+    from kavka.client.admin_quotas import DEFAULT, QuotaEntity
     from kavka.client.admin_security import (
         ANY_ACL,
         Acl,
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANY_ACL",
+    "DEFAULT",
     "EARLIEST",
     "LATEST",
     "MAX_TIMESTAMP",
@@ -124,6 +126,7 @@ __all__ = [
     "PreparedTransaction",
     "Producer",
     "Quorum",
+    "QuotaEntity",
     "Reassignment",
     "ReplicaInfo",
     "ResourceType",
@@ -152,6 +155,7 @@ _HOMES = {
         "ANY_ACL Acl AclFilter AclOperation AclPattern AclPermission AclResource DelegationToken ScramCredential "
         "ScramMechanism"
     ),
+    "kavka.client.admin_quotas": "DEFAULT QuotaEntity",
     "kavka.client.admin_topics": "CreatedTopic NewTopic PartitionDescription TopicDescription TopicListing",
     "kavka.client.admin_transactions": "OpenTransaction TransactionDescription TransactionListing",
     "kavka.client.batching": "Delivered Delivery",

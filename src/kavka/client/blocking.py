@@ -222,6 +222,8 @@ class Admin:
     describe_configs = _Blocking(_admin.Admin.describe_configs)
     alter_configs = _Blocking(_admin.Admin.alter_configs)
     replace_configs = _Blocking(_admin.Admin.replace_configs)
+    describe_quotas = _Blocking(_admin.Admin.describe_quotas)
+    alter_quotas = _Blocking(_admin.Admin.alter_quotas)
     list_config_resources = _Blocking(_admin.Admin.list_config_resources)
     describe_cluster = _Blocking(_admin.Admin.describe_cluster)
     describe_quorum = _Blocking(_admin.Admin.describe_quorum)

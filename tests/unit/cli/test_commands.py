@@ -69,6 +69,8 @@ def test_the_commands_are_those_that_are_promised() -> None:
             "tokens expire",
             "configs describe",
             "configs alter",
+            "quotas describe",
+            "quotas alter",
             "produce",
             "consume",
             "cluster up",
