@@ -7,77 +7,23 @@ import ssl
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
+from every_listener import MECHANISMS, PASSWORD, PROTOCOLS, WAYS, Served, options, serving
 from kavka.client import Admin, Producer, blocking
 from kavka.model.errors import NetworkException, RequestTimedOut, SaslAuthenticationFailed, TopicAuthorizationFailed
 from kavka.model.settings import SettingError
 from kavka.testing import Cluster
 from kavka.testing.authority import Authority
 from kavka.testing.cluster import NodeError
-from kavka.testing.local import free_ports
-from kavka.testing.secured import ADMIN, MODULES, STANDARD_AUTHORIZER, Secured
-
-PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-PASSWORD = "wonder-land"
-
-
-class Served(NamedTuple):
-    ports: dict[str, int]
-    secured: Secured
-    cluster: Cluster
-
-    def bootstrap(self, protocol: str) -> str:
-        return f"localhost:{self.ports[protocol]}"
+from kavka.testing.secured import ADMIN
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    folder = tmp_path_factory.mktemp("secured")
-    made = Secured(folder, {"alice": PASSWORD})
-    made.issue("alice.pem", "alice")
-    (folder / "users").write_text(f"bob={PASSWORD}\n")
-    ports = dict(zip(PROTOCOLS, free_ports(4), strict=True))
-    users = [f"{mechanism}=[name=alice,password={PASSWORD}]" for mechanism in MECHANISMS[1:]]
-    plain = f'{MODULES["PLAIN"]} required user_alice="{PASSWORD}";'
-    config = {
-        **made.tls,
-        "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),
-        "advertised.listeners": ",".join(f"{name}://localhost:{port}" for name, port in ports.items()),
-        "ssl.client.auth": "requested",
-        "ssl.principal.mapping.rules": "RULE:^CN=([a-z]+)$/$1/U,DEFAULT",
-        "sasl.enabled.mechanisms": ",".join(MECHANISMS),
-        "kavka.sasl.plain.users.file": str(folder / "users"),
-        "listener.name.sasl_ssl.plain.sasl.jaas.config": plain,
-        "listener.name.sasl_plaintext.plain.sasl.jaas.config": plain,
-        "connections.max.reauth.ms": "1200",
-        "authorizer.class.name": STANDARD_AUTHORIZER,
-        "super.users": "User:alice;User:ALICE;User:bob;User:ANONYMOUS",
-        "kavka.log.level": "debug",
-    }
-    with Cluster(config=config, users=users) as cluster:
-        yield Served(ports, made, cluster)
-
-
-def options(
-    served: Served, protocol: str, mechanism: str = "", user: str = "alice", password: str = PASSWORD
-) -> dict[str, str]:
-    found = {"security.protocol": protocol}
-    if "SSL" in protocol:
-        found |= served.secured.trust
-    if mechanism:
-        found |= {"sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": password}
-    return found
-
-
-WAYS = [
-    ("PLAINTEXT", ""),
-    ("SSL", ""),
-    *((protocol, mechanism) for protocol in PROTOCOLS[2:] for mechanism in MECHANISMS),
-]
+    with serving(tmp_path_factory.mktemp("secured")) as node:
+        yield node
 
 
 @pytest.mark.parametrize(("protocol", "mechanism"), WAYS)
@@ -176,7 +122,10 @@ def test_no_secret_is_in_the_log_even_at_its_most_talkative(served: Served) -> N
     ("config", "words"),
     [
         ({"listeners": "SSL://127.0.0.1:0"}, "ssl.keystore.location"),
-        ({"listeners": "SASL_PLAINTEXT://127.0.0.1:0"}, "sasl.enabled.mechanisms: GSSAPI"),
+        (
+            {"listeners": "SASL_PLAINTEXT://127.0.0.1:0", "sasl.enabled.mechanisms": "CRAM-MD5"},
+            "CRAM-MD5 is not there",
+        ),
         ({"listeners": "SASL_PLAINTEXT://127.0.0.1:0", "sasl.enabled.mechanisms": "PLAIN"}, "must name the users"),
         (
             {
@@ -186,7 +135,7 @@ def test_no_secret_is_in_the_log_even_at_its_most_talkative(served: Served) -> N
                     'com.sun.security.auth.module.JndiLoginModule required user.provider.url="ldap://evil";'
                 ),
             },
-            "is no login module",
+            "a login module",
         ),
         ({"listeners": "SSL://127.0.0.1:0", "principal.builder.class": "com.example.Builder"}, "principal.builder"),
     ],
@@ -209,3 +158,24 @@ def test_old_versions_of_tls_are_not_spoken(served: Served) -> None:
             await asyncio.open_connection("127.0.0.1", served.ports["SSL"], ssl=context)
 
     asyncio.run(test())
+
+
+def test_commands_take_a_client_properties_and_profiles_remember_it(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from kavka.cli.commands import run
+
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    config = tmp_path / "client.properties"
+    lines = options(served, "SASL_SSL", "SCRAM-SHA-512") | {"bootstrap.servers": served.bootstrap("SASL_SSL")}
+    config.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    assert run(["--config", str(config), "topics", "create", "by-command"]) == 0
+    assert run(["topics", "list", "--client-config", str(config)]) == 0
+    assert "by-command" in capsys.readouterr().out
+    bootstrap = served.bootstrap("SASL_SSL")
+    assert run(["profile", "set", "safe", "--bootstrap", bootstrap, "--client-config", str(config)]) == 0
+    assert run(["topics", "list"]) == 0
+    assert "by-command" in capsys.readouterr().out
+    config.write_text("security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n")
+    assert run(["topics", "list"]) == 1
+    assert "must say who logs in" in capsys.readouterr().err

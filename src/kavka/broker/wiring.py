@@ -18,7 +18,7 @@ from kavka.broker.coordinating import COORDINATORS
 from kavka.broker.gate import Gate, authorizer_of
 from kavka.broker.limits import socket_options
 from kavka.broker.listeners import controller_names
-from kavka.broker.metrics import show_quorum
+from kavka.broker.metrics import show_quorum, show_security
 from kavka.broker.metrics_http import MetricsPage
 from kavka.broker.quotas import Quotas
 from kavka.broker.securing import Securing
@@ -138,6 +138,10 @@ class Node:
         self._metrics = Metrics()
         self._tiering: Tiering | None = None
 
+    def reload(self) -> None:
+        """Read certificates again, whether or not their files have changed."""
+        self._securing.keys.ask()
+
     async def run(self, ready: Callable[[ReadyReport], None], stopping: asyncio.Event) -> None:
         """Start, say so, serve until told to stop, and stop so that the next start has nothing to repair."""
         config = self._config
@@ -152,6 +156,7 @@ class Node:
             controller = self._controller(started)
             settings = LiveSettings(dirs.node_id, config.values)
             settings.subscribe(self._securing.keys.ask)
+            settings.ask_before(self._securing.keys.check)
             controller.subscribe(settings.apply)  # the first: whoever follows the metadata may ask for settings
             controller.subscribe(self._gate.apply)
             controller.subscribe(self._securing.apply)
@@ -160,6 +165,7 @@ class Node:
             if self._securing.early:
                 self._securing.begin_with(read_bootstrap(self._disk, dirs.metadata_dir))
                 self._securing.begin_with(controller.stored())
+            show_security(self._metrics, self._securing)
             replicas = self._replicas(started, settings) if "broker" in config.roles else None
             try:
                 epoch = await self._serve(started, settings, controller, replicas, ready, stopping)

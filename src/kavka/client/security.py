@@ -60,3 +60,6 @@ class SecuredBootstrap(str):
         made = super().__new__(cls, addresses)
         made.security = security
         return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), dict(self.security))

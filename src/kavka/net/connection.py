@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from kavka.kernels.frames import split
 from kavka.model.errors import KafkaError
-from kavka.net.buffers import SHARED_BUFFER_BYTES, ReceiveBuffers
+from kavka.net.buffers import POOLED_BUFFER_BYTES, SHARED_BUFFER_BYTES, ReceiveBuffers
 from kavka.net.responses import PENDING, Reply, Responses, Slot
 from kavka.net.session import Session
 from kavka.net.transport import END, Transport
@@ -260,7 +260,9 @@ class Connection:
         if needed < 0:  # a bad size behind good frames
             self.refuse()
         elif needed > SHARED_BUFFER_BYTES:
-            self._large = self._buffers.take()
+            # Who has not logged in has sent as much as it is given; others mean what they announce.
+            known = self.max_frame > POOLED_BUFFER_BYTES
+            self._large = self._buffers.take() if known else bytearray(2 * (end - start))
             self._large_needed = needed
             self._large_filled = end - start
             self._large[: self._large_filled] = view[start:end]

@@ -215,7 +215,8 @@ class Cluster:
             if self._users:
                 format_alone(self._dir, self._users)
             self._processes[_ALONE] = NodeProcess(self._scratch, self._env, self._timeout)
-            self._addresses[_ALONE] = f"127.0.0.1:{free_ports(1)[0]}"
+            given = self._config.get("listeners", "").partition(",")[0].partition("://")[2]
+            self._addresses[_ALONE] = given or f"127.0.0.1:{free_ports(1)[0]}"
             self._commands[_ALONE] = self._alone_command()
             return
         for node in lay_out(self._dir, self._count, self._config, users=self._users):
