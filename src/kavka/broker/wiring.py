@@ -131,7 +131,7 @@ class Node:
         self._coordinators = coordinators
         self._tiers = tiers
         self._store = store
-        self._gate = Gate(authorizer_of(config.values))
+        self._gate = Gate(authorizer_of(config.values), loaded=False)
         self._securing = Securing(config, clock, self._gate)
         self._to_controllers = Connector(dial, security=self._securing.to_controllers)
         self._to_brokers = Connector(dial, security=self._securing.to_brokers)
