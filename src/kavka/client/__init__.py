@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from kavka.client.partitioner import partition_for_key
     from kavka.client.pool import Pool
     from kavka.client.producer import Acks, Codec, Producer
+    from kavka.client.share_consumer import ShareConsumer
+    from kavka.client.share_session import ShareRecord
     from kavka.client.transactions import PreparedTransaction
     from kavka.client.view import ClusterView, Node, PartitionView, TopicView
     from kavka.model.errors import KafkaError
@@ -107,6 +109,8 @@ __all__ = [
     "Reassignment",
     "ReplicaInfo",
     "ResourceType",
+    "ShareConsumer",
+    "ShareRecord",
     "TcpDial",
     "TopicDescription",
     "TopicListing",
@@ -140,6 +144,8 @@ _HOMES = {
     "kavka.client.partitioner": "partition_for_key",
     "kavka.client.pool": "Pool",
     "kavka.client.producer": "Acks Codec Producer",
+    "kavka.client.share_consumer": "ShareConsumer",
+    "kavka.client.share_session": "ShareRecord",
     "kavka.client.transactions": "PreparedTransaction",
     "kavka.client.view": "ClusterView Node PartitionView TopicView",
     "kavka.model.errors": "KafkaError",
