@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import typer
 
 from kavka import __version__
-from kavka.cli import cluster, configs, groups, log, pipeline, profiles, topics, transactions
+from kavka.cli import cluster, configs, groups, log, pipeline, profiles, share, topics, transactions
 from kavka.cli.completion import VARIABLE, completion
 from kavka.cli.consume import consume
 from kavka.cli.format import format_dirs
@@ -131,6 +131,7 @@ def serve(
 app.command("format")(format_dirs)
 app.add_typer(topics.app, name="topics")
 app.add_typer(groups.app, name="groups")
+app.add_typer(share.app, name="share")
 app.add_typer(transactions.app, name="transactions")
 app.add_typer(configs.app, name="configs")
 app.command()(produce)

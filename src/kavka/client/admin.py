@@ -10,12 +10,13 @@ from kavka.client.admin_cluster import ClusterAdmin
 from kavka.client.admin_configs import ConfigsAdmin
 from kavka.client.admin_groups import GroupsAdmin
 from kavka.client.admin_placement import PlacementAdmin
+from kavka.client.admin_share import ShareGroupsAdmin
 from kavka.client.admin_topics import TopicsAdmin
 from kavka.client.admin_transactions import TransactionsAdmin
 from kavka.client.pool import DEFAULT_TIMEOUT_MS, Pool
 
 
-class Admin(TopicsAdmin, GroupsAdmin, ConfigsAdmin, ClusterAdmin, PlacementAdmin, TransactionsAdmin):
+class Admin(TopicsAdmin, GroupsAdmin, ShareGroupsAdmin, ConfigsAdmin, ClusterAdmin, PlacementAdmin, TransactionsAdmin):
     """Administers a cluster.
 
     ```python
