@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from component.test_cli_groups import output, run
-
 from kavka.testing.plugin import Kavka
 
 
@@ -22,9 +21,7 @@ def test_a_share_group_is_read_looked_at_moved_and_deleted(kavka: Kavka) -> None
     assert (row["lag"], row["oldest"] is not None) == (1, True)
     assert output(kavka, "consume", topic, "--share", topic) == "3\n"
     assert "0" in output(kavka, "share", "describe", topic).splitlines()[-1].split()
-    moved = json.loads(
-        output(kavka, "share", "reset-offsets", topic, "--to", "-1", "--execute", "--output", "json")
-    )
+    moved = json.loads(output(kavka, "share", "reset-offsets", topic, "--to", "-1", "--execute", "--output", "json"))
     assert [one["after"] for one in moved] == [2]
     assert output(kavka, "share", "delete", topic) == f"group {topic} deleted\n"
     assert run(kavka, "share", "describe", topic).returncode == 1

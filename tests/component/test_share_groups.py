@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
 from component.share_member import ACCEPT, REJECT, RELEASE, RENEW, Member, World, acquired, code, values, world_at
+from kavka.broker.metrics import SHARE_COUNTS
 from kavka.client import Producer
 from kavka.protocol.schemas import alter_share_group_offsets as altering
 from kavka.protocol.schemas import delete_share_group_offsets as forgetting
@@ -17,6 +19,7 @@ from kavka.protocol.schemas.delete_groups import DeleteGroupsRequest, DeleteGrou
 from kavka.protocol.schemas.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kavka.protocol.schemas.list_groups import ListGroupsRequest, ListGroupsResponse
 from kavka.protocol.schemas.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
+from kavka.testing.local import free_ports
 
 T0 = ("orders", 0)
 
@@ -88,6 +91,33 @@ def test_what_is_released_comes_again_and_what_is_rejected_does_not(tmp_path: Pa
             (row,) = answer.responses[0].partitions
             assert (row.error_code, row.acknowledge_error_code) == (0, 0)
             assert (await lag_of(world))[1] == 0
+
+    asyncio.run(scenario())
+
+
+def test_what_becomes_of_records_is_shown_in_numbers(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+
+    async def scenario() -> None:
+        async with world_at(tmp_path, {"kavka.metrics.listener": f"127.0.0.1:{port}"}) as world:
+            await prepared(world)
+            await world.produce("orders", 3)
+            member = await Member.make(world)
+            await member.join("orders")
+            await member.fetch([T0], wait_ms=5000)
+            assert code(await member.acknowledge({T0: [(0, 2, [ACCEPT, RELEASE, REJECT])]})) == 0
+            assert acquired(await member.fetch(wait_ms=5000)) == [(1, 1, 2)]
+            page = await asyncio.to_thread(lambda: urlopen(f"http://127.0.0.1:{port}/metrics").read().decode())
+            numbers = dict(line.rsplit(" ", 1) for line in page.splitlines() if line.startswith("kavka_share"))
+            labels = next(key[key.index("{") :] for key in numbers if key.startswith("kavka_share_lag"))
+            assert all(text in labels for text in ('"g"', '"orders"', '"0"'))
+            assert float(numbers[f"kavka_share_in_flight_records{labels}"]) == 2
+            assert float(numbers[f"kavka_share_lag_records{labels}"]) == 1
+            totals = {name: float(numbers[f"kavka_share_{name}_records_total"]) for name in SHARE_COUNTS}
+            assert totals == {
+                "acquired": 4, "redelivered": 1, "accepted": 1, "released": 1, "expired": 0, "archived": 1,
+            }  # fmt: skip
+            assert float(numbers["kavka_share_sessions"]) == 1
 
     asyncio.run(scenario())
 

@@ -18,7 +18,7 @@ from kavka.broker.handlers import HANDLERS
 from kavka.broker.handlers.fetch import Fetch
 from kavka.broker.handlers.produce import Produce
 from kavka.broker.limits import connection_limits, socket_options
-from kavka.broker.metrics import LoopWatch, show_coordinators, show_replicas, show_traffic
+from kavka.broker.metrics import LoopWatch, show_coordinators, show_replicas, show_share_groups, show_traffic
 from kavka.broker.spreading import Spreading
 from kavka.client.connector import Connector
 from kavka.metadata.delta import between
@@ -259,6 +259,7 @@ class BrokerRole:
         show_traffic(metrics, self._dispatcher, self._server)
         show_replicas(metrics, self._replicas, self._sessions, self._cleaner)
         show_coordinators(metrics, self._coordinating)
+        show_share_groups(metrics, self._coordinating)
 
     async def bind_all(self) -> None:
         """Load the coordinators and every handler, so that no first request waits for one."""

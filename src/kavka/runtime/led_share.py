@@ -130,6 +130,19 @@ class LedShare:
         partition = self.partition
         return self.failure is None and partition.leads and partition.led_since == self.led_since
 
+    @property
+    def in_flight(self) -> int:
+        """How many records count as in flight."""
+        return 0 if self.machine is None else self.machine.window.in_flight
+
+    @property
+    def lag(self) -> int:
+        """How many committed records the group is not done with."""
+        if self.machine is None:
+            return 0
+        window = self.machine.window
+        return max(0, self.partition.high_watermark - window.start_offset - window.complete_count)
+
     def wake(self) -> None:
         """Let the fetches look that wait here."""
         waiting, self.waiting = self.waiting, set()
