@@ -240,7 +240,9 @@ class LedShare:
             return
         write = self.machine.expire(self.limits, self._now_ms())
         self.armed()
-        if write is not None:
+        if write is None:
+            self.wake()  # records may have waited to be delivered again
+        else:
             self._around.counts.expired += sum(last - first + 1 for first, last, _, _ in write.batches)
             self._write(write, self._note)
             self.wake()  # it is available at once, written or not
@@ -307,7 +309,7 @@ class LedShare:
         assert machine is not None
         for write, done in writes:
             if error is None:
-                news |= machine.written(write)
+                news |= machine.written(write, self.limits, self._now_ms())
                 self._around.counts.wrote(write.batches)
             else:
                 news |= machine.unwritten(write, self._now_ms())
@@ -339,4 +341,6 @@ def limits_of(settings: ShareGroupSettings) -> Limits:
         settings.delivery_count_limit,
         settings.record_lock_duration_ms,
         settings.renew_acknowledge_enable,
+        settings.redelivery_delay_ms,
+        settings.redelivery_delay_max_ms,
     )
