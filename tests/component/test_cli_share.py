@@ -26,3 +26,15 @@ def test_a_share_group_is_read_looked_at_moved_and_deleted(kavka: Kavka) -> None
     assert output(kavka, "share", "delete", topic) == f"group {topic} deleted\n"
     assert run(kavka, "share", "describe", topic).returncode == 1
     assert run(kavka, "consume", topic, "--share", topic, "--group", topic).returncode == 2
+
+
+def test_dead_letters_go_back_to_where_they_came_from(kavka: Kavka) -> None:
+    topic, dead = kavka.topic(), kavka.topic()
+    output(kavka, "produce", topic, stdin="1\n2\n3\n")
+    named = [f"errors.deadletterqueue.topic.name={dead}", "share.auto.offset.reset=earliest"]
+    output(kavka, "configs", "alter", "group", topic, *(part for one in named for part in ("--set", one)))
+    assert output(kavka, "consume", topic, "--share", topic, "--acknowledge", "reject") == "1\n2\n3\n"
+    assert output(kavka, "share", "redrive", dead, "--value", "[12]", "--max", "1") == "1 records sent\n"
+    assert output(kavka, "share", "redrive", dead, "--value", "[12]", "--rate", "50") == "1 records sent\n"
+    assert output(kavka, "share", "redrive", dead) == "0 records sent\n"
+    assert output(kavka, "consume", topic, "--share", topic) == "1\n2\n"

@@ -1,8 +1,10 @@
-"""`kavka share`: describe share groups with lag, look at what comes next, move them, delete them."""
+"""`kavka share`: share groups with their lag, what comes next, moving and deleting them, dead letters sent back."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from collections.abc import AsyncIterator, Mapping
 from typing import Annotated
 
 import typer
@@ -10,14 +12,18 @@ import typer
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, Timeout, group, run
 from kavka.cli.output import CommandError, Output, print_json, print_rows, write_line
 from kavka.cli.places import PLACE, offsets_of, parse_place, partitions_of
-from kavka.cli.records import as_json, as_line
-from kavka.client import Admin, Consumer, KafkaError, TopicPartition
+from kavka.cli.records import as_json, as_line, chosen
+from kavka.client import Admin, Consumer, ConsumerRecord, GroupConsumer, KafkaError, Producer, TopicPartition
 from kavka.model.errors import GroupIdNotFound
 
 app = group("Look at share groups, which take records from topics as from a queue, and change where they stand.")
 
 COLUMNS = ["group", "topic", "partition", "start", "lag", "accepted", "archived", "again", "oldest"]
 PEEK_MS = 2_000
+POLL_MS = 200
+PREFIX = "__dlq.errors."
+TOPIC, PARTITION, OFFSET, GROUP = (PREFIX + name for name in ("topic", "partition", "offset", "group"))
+"""The headers of dead letters."""
 
 
 @app.command("describe")
@@ -185,3 +191,86 @@ def delete(
                 write_line(f"group {name} deleted")
 
     run(work())
+
+
+@app.command("redrive")
+def redrive(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="A topic with dead letters.")],
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="TOPIC", help="Send all of them here.", show_default="where they were")
+    ] = None,
+    share_group: Annotated[
+        str | None, typer.Option("--group", "-g", help="Only the dead letters of this share group.")
+    ] = None,
+    key: Annotated[str | None, typer.Option("--key", metavar="REGEX", help="Only if the key has this.")] = None,
+    value: Annotated[str | None, typer.Option("--value", metavar="REGEX", help="Only if the value has this.")] = None,
+    rate: Annotated[float | None, typer.Option("--rate", min=0.1, help="So many records a second at most.")] = None,
+    max_records: Annotated[int | None, typer.Option("--max", "-n", min=1, help="Stop after so many records.")] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Send dead letters back to the topics that they come from, up to what is the end now.
+
+    A dead letter that has no copy of its record is sent as the record that still is where it was. How far this has come
+    is remembered by the group `redrive.TOPIC`, so that nothing is sent twice by the next time; what the options leave
+    out counts as seen.
+
+    Example: `kavka share redrive dlq.workers --rate 100 --value order`
+    """
+    wanted = chosen(key, value, ())
+
+    async def work() -> None:
+        member = GroupConsumer(bootstrap, group=f"redrive.{topic}", topics=[topic], start="start", auto_commit_ms=None)
+        sent = 0
+        async with Consumer(bootstrap) as originals, Producer(bootstrap) as producer, member:
+            partitions = [TopicPartition(topic, index) for index in await member.partitions_of(topic)]
+            ends = await member.end_offsets(*partitions)
+            async for letter in letters(member, ends):
+                back = await _original(originals, letter)
+                named = dict(letter.headers)
+                fits = share_group is None or named.get(GROUP) == share_group.encode()
+                if fits and back is not None and (wanted is None or wanted(back)):
+                    at = back.partition if to is None else None
+                    await producer.send_and_wait(
+                        to or back.topic, back.value, key=back.key, partition=at, headers=back.headers
+                    )
+                    sent += 1
+                    if rate is not None:
+                        await asyncio.sleep(1 / rate)
+                await member.commit({TopicPartition(topic, letter.partition): letter.offset + 1})
+                if sent == max_records:
+                    break
+        if output is Output.JSON:
+            print_json({"topic": topic, "sent": sent})
+        else:
+            write_line(f"{sent} records sent")
+
+    run(work())
+
+
+async def letters(member: GroupConsumer, ends: Mapping[TopicPartition, int]) -> AsyncIterator[ConsumerRecord]:
+    """The dead letters of a topic up to its ends, whichever come first."""
+    left = {tp for tp, end in ends.items() if end}
+    while left:
+        for record in await member.read(POLL_MS):
+            if record.offset < ends[TopicPartition(record.topic, record.partition)]:
+                yield record
+        mine = set(member.assignment)
+        if mine:
+            left = {tp for tp in left & mine if member.position(tp) < ends[tp]}
+
+
+async def _original(consumer: Consumer, letter: ConsumerRecord) -> ConsumerRecord | None:
+    """The record that a dead letter stands for; None if it is no dead letter, or the record is gone."""
+    named = {name: text or b"" for name, text in letter.headers}
+    if not {TOPIC, PARTITION, OFFSET} <= named.keys():
+        return None
+    tp, offset = TopicPartition(named[TOPIC].decode(), int(named[PARTITION])), int(named[OFFSET])
+    if letter.key is not None or letter.value is not None:
+        headers = tuple((name, text) for name, text in letter.headers if not name.startswith(PREFIX))
+        return ConsumerRecord(*tp, offset, letter.timestamp, letter.key, letter.value, headers)
+    if (await consumer.start_offsets(tp))[tp] > offset:
+        return None
+    await consumer.assign(tp, start=offset)
+    found = await consumer.read(PEEK_MS)
+    return found[0] if found and found[0].offset == offset else None

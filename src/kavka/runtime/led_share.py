@@ -23,13 +23,23 @@ from kavka.model.errors import (
     UnknownServerError,
 )
 from kavka.model.settings.group import reset_duration_ms
-from kavka.model.share import ACKNOWLEDGED, AVAILABLE, NO_START_OFFSET, SharePartitionKey, StateBatch
+from kavka.model.share import (
+    ACKNOWLEDGED,
+    ARCHIVED,
+    ARCHIVING,
+    AVAILABLE,
+    NO_START_OFFSET,
+    SharePartitionKey,
+    StateBatch,
+)
 from kavka.replica.partition import Partition
 from kavka.replica.tier import result_of
+from kavka.runtime.dead_letters import DeadLetters
 from kavka.runtime.share_persister import SharePersister
 from kavka.runtime.timers import Timer, Timers
+from kavka.share.aborted import without
 from kavka.share.acquiring import Acquired, Limits
-from kavka.share.partition import FENCING, Acknowledgement, SharePartition, StateWrite, persister_error
+from kavka.share.partition import FENCING, SPENT, Acknowledgement, Dead, SharePartition, StateWrite, persister_error
 from kavka.share.window import UNLOCKED
 
 logger = logging.getLogger(__name__)
@@ -88,6 +98,7 @@ class LedShares(NamedTuple):
     dropped: Callable[[LedShare], None]
     """Is told that a share partition is of no use any more."""
     counts: ShareCounts
+    dead_letters: DeadLetters
 
 
 class LedShare:
@@ -172,10 +183,18 @@ class LedShare:
             found = await self._around.persister.read(self.key, self.leader_epoch)
         except KafkaError as error:
             raise persister_error(error.code, error.message) from error
+        await self._finish_archiving(found.batches)
         start = found.start_offset
         if start == NO_START_OFFSET:
             start = await self._first_offset()
         return SharePartition.load(self.leader_epoch, found.state_epoch, start, found.batches)
+
+    async def _finish_archiving(self, batches: Iterable[StateBatch]) -> None:
+        """A leader before this one was about to write dead letters: see that they are there."""
+        dead = [Dead(first, last, count, SPENT) for first, last, state, count in batches if state == ARCHIVING]
+        settings = self._around.settings_of(self.key.group_id)
+        if dead and settings.dead_letter_topic:
+            await self._around.dead_letters.bury(self.key, self.partition, dead, settings, again=True)
 
     async def _first_offset(self) -> int:
         """Where a group begins that has never read the partition, as its settings say."""
@@ -295,8 +314,14 @@ class LedShare:
             self.drop(NotLeaderOrFollower("nobody of the group is here"))
 
     async def _write_some(self, writes: list[StateWrite]) -> KafkaError | None:
+        persister, settings = self._around.persister, self._around.settings_of(self.key.group_id)
+        dead = [one for write in writes for one in write.dead] if settings.dead_letter_topic else []
+        change = joined(writes)
         try:
-            await self._around.persister.write(self.key, joined(writes))
+            if dead:
+                await persister.write(self.key, about_to_archive(change, dead))
+                await self._around.dead_letters.bury(self.key, self.partition, dead, settings)
+            await persister.write(self.key, change)
         except KafkaError as error:
             return persister_error(error.code, error.message)
         except Exception:
@@ -332,6 +357,18 @@ def joined(writes: list[StateWrite]) -> StateChange:
     last = writes[-1]
     batches: list[StateBatch] = [batch for write in writes for batch in write.batches]
     return StateChange(last.state_epoch, last.leader_epoch, last.start_offset, last.delivery_complete_count, batches)
+
+
+def about_to_archive(change: StateChange, dead: Sequence[Dead]) -> StateChange:
+    """A change in which what is given up is not archived yet."""
+    ranges = sorted((one.first_offset, one.last_offset) for one in dead)
+    rows = [StateBatch(one.first_offset, one.last_offset, ARCHIVING, one.delivery_count) for one in dead]
+    for first, last, state, count in change.batches:
+        if state == ARCHIVED:
+            rows += [StateBatch(*one[:2], state, count) for one in without([Acquired(first, last, count)], ranges)]
+        else:
+            rows.append(StateBatch(first, last, state, count))
+    return change._replace(batches=rows)
 
 
 def limits_of(settings: ShareGroupSettings) -> Limits:
