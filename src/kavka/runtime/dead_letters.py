@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from kavka.client.deadline import within
 from kavka.coordinator.share.settings import ShareGroupSettings
 from kavka.metadata.names import is_internal
 from kavka.model.clock import Clock
@@ -238,7 +239,7 @@ async def committed(partition: Partition, offset: int) -> None:
 
     wait = partition.when_committed(offset, done)
     try:
-        async with asyncio.timeout(TIMEOUT_MS / 1000):
+        async with within(TIMEOUT_MS / 1000):
             await waiter
     except TimeoutError:
         raise RequestTimedOut("dead letters are not committed in time") from None
