@@ -222,29 +222,12 @@ def stale() -> list[str]:
     return [name for name, page in PAGES.items() if not (ROOT / name).exists() or (ROOT / name).read_text() != page()]
 
 
-NO_TIER_YET = frozenset(
-    {
-        "local.retention.bytes",
-        "local.retention.ms",
-        "log.local.retention.bytes",
-        "log.local.retention.ms",
-        "remote.fetch.max.wait.ms",
-        "remote.list.offsets.request.timeout.ms",
-        "remote.log.storage.system.enable",
-        "remote.storage.enable",
-    }
-)
-"""What is read where a tier would be asked: as no node has one yet, nothing comes of it."""
-
-
 def misnamed() -> dict[str, str]:
     """Keys that the pages call effective although no code acts on them, or the reverse, and which of the two."""
     acted = acted_on()
     found = {}
     for prefix, settings in (("", BROKER), ("TOPIC_", TOPIC), ("", group.SETTINGS)):
         for setting in settings.values():
-            if setting.name in NO_TIER_YET:
-                continue
             effective = prefix + constant(setting) in acted or any(follower in acted for follower in followers(setting))
             if effective != setting.honoured:
                 found[setting.name] = "has an effect" if effective else "has no effect"

@@ -10,7 +10,7 @@ from kavka.coordinator.groups import GroupCoordinator
 from kavka.coordinator.kinds import KINDS, KindClass, codec_of
 from kavka.coordinator.requests import Client
 from kavka.metadata.delta import MetadataDelta
-from kavka.metadata.features import GROUP_VERSION
+from kavka.metadata.features import GROUP_VERSION, STREAMS_VERSION
 from kavka.metadata.image import MetadataImage
 from kavka.metadata.names import CONSUMER_OFFSETS
 from kavka.model.errors import UnsupportedVersion
@@ -97,3 +97,12 @@ def require_consumer_groups(image: MetadataImage, values: Values) -> None:
         or "consumer" not in values[coordinators.GROUP_COORDINATOR_REBALANCE_PROTOCOLS]
     ):
         raise UnsupportedVersion("consumer groups of the new protocol are turned off")
+
+
+def require_streams_groups(image: MetadataImage, values: Values) -> None:
+    """Raise UnsupportedVersion where the streams protocol (KIP-1071) is off."""
+    if (
+        image.features.levels.get(STREAMS_VERSION, 0) < 1
+        or "streams" not in values[coordinators.GROUP_COORDINATOR_REBALANCE_PROTOCOLS]
+    ):
+        raise UnsupportedVersion("streams groups are turned off")

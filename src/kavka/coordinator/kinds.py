@@ -15,6 +15,7 @@ from kavka.coordinator.offsets import records as offsets
 from kavka.coordinator.record import RecordCodec
 from kavka.coordinator.share.kind import ShareKind
 from kavka.coordinator.state import ShardState
+from kavka.coordinator.streams.kind import StreamsKind
 
 KindClass = type[GroupKind[Any]]
 
@@ -22,6 +23,7 @@ KINDS: Final[tuple[KindClass, ...]] = (
     ClassicKind,
     ConsumerKind,
     ShareKind,
+    StreamsKind,
 )
 """A kind that deals with another comes after it."""
 

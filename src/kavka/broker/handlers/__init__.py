@@ -15,6 +15,7 @@ HANDLERS: tuple[str, ...] = (
     "add_partitions_to_txn",
     "add_raft_voter",
     "allocate_producer_ids",
+    "alter_client_quotas",
     "alter_configs",
     "alter_partition",
     "alter_partition_reassignments",
@@ -29,6 +30,7 @@ HANDLERS: tuple[str, ...] = (
     "consumer_group_heartbeat",
     "controller_registration",
     "create_acls",
+    "create_delegation_token",
     "create_partitions",
     "create_topics",
     "delete_acls",
@@ -38,8 +40,10 @@ HANDLERS: tuple[str, ...] = (
     "delete_share_group_state",
     "delete_topics",
     "describe_acls",
+    "describe_client_quotas",
     "describe_cluster",
     "describe_configs",
+    "describe_delegation_token",
     "describe_groups",
     "describe_log_dirs",
     "describe_producers",
@@ -52,6 +56,7 @@ HANDLERS: tuple[str, ...] = (
     "end_quorum_epoch",
     "end_txn",
     "envelope",
+    "expire_delegation_token",
     "fetch_snapshot",
     "find_coordinator",
     "heartbeat",
@@ -73,10 +78,15 @@ HANDLERS: tuple[str, ...] = (
     "read_share_group_state",
     "read_share_group_state_summary",
     "remove_raft_voter",
+    "renew_delegation_token",
+    "sasl_authenticate",
+    "sasl_handshake",
     "share_acknowledge",
     "share_fetch",
     "share_group_describe",
     "share_group_heartbeat",
+    "streams_group_describe",
+    "streams_group_heartbeat",
     "sync_group",
     "txn_offset_commit",
     "unregister_broker",
@@ -94,7 +104,7 @@ AT_CONTROLLERS: Mapping[str, str] = {"fetch": "raft_fetch"}
 """The modules of APIs that mean something else on a controller listener than on a broker's."""
 
 IMPLEMENTED_FEATURES: frozenset[str] = frozenset(
-    {"eligible.leader.replicas.version", "group.version", "share.version", "transaction.version"}
+    {"eligible.leader.replicas.version", "group.version", "share.version", "streams.version", "transaction.version"}
 )
 """The cluster features, beside metadata.version and kraft.version, whose behaviour and APIs this node has."""
 

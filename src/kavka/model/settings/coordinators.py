@@ -360,19 +360,79 @@ SHARE_COORDINATOR_CACHED_BUFFER_MAX_BYTES = INT(
 )
 
 # Streams groups (KIP-1071)
-GROUP_STREAMS_SESSION_TIMEOUT_MS = INT("group.streams.session.timeout.ms", 45_000, AT_LEAST_1)
-GROUP_STREAMS_MIN_SESSION_TIMEOUT_MS = INT("group.streams.min.session.timeout.ms", 45_000, AT_LEAST_1)
-GROUP_STREAMS_MAX_SESSION_TIMEOUT_MS = INT("group.streams.max.session.timeout.ms", 60_000, AT_LEAST_1)
-GROUP_STREAMS_HEARTBEAT_INTERVAL_MS = INT("group.streams.heartbeat.interval.ms", 5000, AT_LEAST_1)
-GROUP_STREAMS_MIN_HEARTBEAT_INTERVAL_MS = INT("group.streams.min.heartbeat.interval.ms", 5000, AT_LEAST_1)
-GROUP_STREAMS_MAX_HEARTBEAT_INTERVAL_MS = INT("group.streams.max.heartbeat.interval.ms", 15_000, AT_LEAST_1)
-GROUP_STREAMS_MAX_SIZE = INT("group.streams.max.size", INT_MAX, AT_LEAST_1)
-GROUP_STREAMS_NUM_STANDBY_REPLICAS = INT("group.streams.num.standby.replicas", 0, AT_LEAST_0)
-GROUP_STREAMS_MAX_STANDBY_REPLICAS = INT("group.streams.max.standby.replicas", 2, AT_LEAST_0)
-GROUP_STREAMS_INITIAL_REBALANCE_DELAY_MS = INT("group.streams.initial.rebalance.delay.ms", 3000, AT_LEAST_0)
-GROUP_STREAMS_ASSIGNMENT_INTERVAL_MS = INT("group.streams.assignment.interval.ms", 1000, AT_LEAST_0, CLUSTER)
-GROUP_STREAMS_MIN_ASSIGNMENT_INTERVAL_MS = INT("group.streams.min.assignment.interval.ms", 0, AT_LEAST_0)
-GROUP_STREAMS_MAX_ASSIGNMENT_INTERVAL_MS = INT("group.streams.max.assignment.interval.ms", 15_000, AT_LEAST_0)
+GROUP_STREAMS_SESSION_TIMEOUT_MS = INT(
+    "group.streams.session.timeout.ms",
+    45_000,
+    AT_LEAST_1,
+    doc="How long a member of a streams group may be silent before it is taken out.",
+)
+GROUP_STREAMS_MIN_SESSION_TIMEOUT_MS = INT(
+    "group.streams.min.session.timeout.ms",
+    45_000,
+    AT_LEAST_1,
+    doc="The least session timeout that a streams group may set.",
+)
+GROUP_STREAMS_MAX_SESSION_TIMEOUT_MS = INT(
+    "group.streams.max.session.timeout.ms",
+    60_000,
+    AT_LEAST_1,
+    doc="The most session timeout that a streams group may set.",
+)
+GROUP_STREAMS_HEARTBEAT_INTERVAL_MS = INT(
+    "group.streams.heartbeat.interval.ms",
+    5000,
+    AT_LEAST_1,
+    doc="How often members of streams groups are told to send a heartbeat.",
+)
+GROUP_STREAMS_MIN_HEARTBEAT_INTERVAL_MS = INT(
+    "group.streams.min.heartbeat.interval.ms",
+    5000,
+    AT_LEAST_1,
+    doc="The least heartbeat interval that a streams group may set.",
+)
+GROUP_STREAMS_MAX_HEARTBEAT_INTERVAL_MS = INT(
+    "group.streams.max.heartbeat.interval.ms",
+    15_000,
+    AT_LEAST_1,
+    doc="The most heartbeat interval that a streams group may set.",
+)
+GROUP_STREAMS_MAX_SIZE = INT(
+    "group.streams.max.size", INT_MAX, AT_LEAST_1, doc="How many members a streams group may have."
+)
+GROUP_STREAMS_NUM_STANDBY_REPLICAS = INT(
+    "group.streams.num.standby.replicas",
+    0,
+    AT_LEAST_0,
+    doc="How many standby tasks each stateful task of a streams group has.",
+)
+GROUP_STREAMS_MAX_STANDBY_REPLICAS = INT(
+    "group.streams.max.standby.replicas", 2, AT_LEAST_0, doc="The most standby tasks that a streams group may set."
+)
+GROUP_STREAMS_INITIAL_REBALANCE_DELAY_MS = INT(
+    "group.streams.initial.rebalance.delay.ms",
+    3000,
+    AT_LEAST_0,
+    doc="How long the first assignment of an empty streams group waits for others to join.",
+)
+GROUP_STREAMS_ASSIGNMENT_INTERVAL_MS = INT(
+    "group.streams.assignment.interval.ms",
+    1000,
+    AT_LEAST_0,
+    CLUSTER,
+    doc="How long a streams group keeps an assignment before it works out another.",
+)
+GROUP_STREAMS_MIN_ASSIGNMENT_INTERVAL_MS = INT(
+    "group.streams.min.assignment.interval.ms",
+    0,
+    AT_LEAST_0,
+    doc="The least assignment interval that a streams group may set.",
+)
+GROUP_STREAMS_MAX_ASSIGNMENT_INTERVAL_MS = INT(
+    "group.streams.max.assignment.interval.ms",
+    15_000,
+    AT_LEAST_0,
+    doc="The most assignment interval that a streams group may set.",
+)
 
 # Producers and transactions
 TRANSACTION_STATE_LOG_MIN_ISR = INT(

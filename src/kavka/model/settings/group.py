@@ -144,27 +144,38 @@ KAVKA_SHARE_REDELIVERY_DELAY_MAX_MS = INT(
     doc="How long such a record waits at most; 0: always as long as the first time.",
 )
 STREAMS_SESSION_TIMEOUT_MS = INT(
-    "streams.session.timeout.ms", 45_000, AT_LEAST_1, synonyms=(Synonym(coordinators.GROUP_STREAMS_SESSION_TIMEOUT_MS),)
+    "streams.session.timeout.ms",
+    45_000,
+    AT_LEAST_1,
+    doc="How long a member of this streams group may be silent.",
+    synonyms=(Synonym(coordinators.GROUP_STREAMS_SESSION_TIMEOUT_MS),),
 )
 STREAMS_HEARTBEAT_INTERVAL_MS = INT(
     "streams.heartbeat.interval.ms",
     5000,
     AT_LEAST_1,
+    doc="How often members of this streams group are heard of.",
     synonyms=(Synonym(coordinators.GROUP_STREAMS_HEARTBEAT_INTERVAL_MS),),
 )
 STREAMS_NUM_STANDBY_REPLICAS = INT(
-    "streams.num.standby.replicas", 0, AT_LEAST_0, synonyms=(Synonym(coordinators.GROUP_STREAMS_NUM_STANDBY_REPLICAS),)
+    "streams.num.standby.replicas",
+    0,
+    AT_LEAST_0,
+    doc="How many standby tasks each stateful task of this streams group has.",
+    synonyms=(Synonym(coordinators.GROUP_STREAMS_NUM_STANDBY_REPLICAS),),
 )
 STREAMS_INITIAL_REBALANCE_DELAY_MS = INT(
     "streams.initial.rebalance.delay.ms",
     3000,
     AT_LEAST_0,
+    doc="How long the first assignment of this streams group waits for others to join.",
     synonyms=(Synonym(coordinators.GROUP_STREAMS_INITIAL_REBALANCE_DELAY_MS),),
 )
 STREAMS_ASSIGNMENT_INTERVAL_MS = INT(
     "streams.assignment.interval.ms",
     1000,
     AT_LEAST_0,
+    doc="The least time between two assignments of this streams group.",
     synonyms=(Synonym(coordinators.GROUP_STREAMS_ASSIGNMENT_INTERVAL_MS),),
 )
 
