@@ -27,6 +27,7 @@ QUESTIONS = (
     "bulk",
     "many_topics",
     "groups",
+    "share",
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
 
 from kavka.broker.coordinating import Coordinating
 from kavka.broker.dispatch import Dispatcher
@@ -19,6 +20,9 @@ from kavka.replica.cleaner import Cleaner
 from kavka.replica.fetching import FetchSessions
 from kavka.replica.manager import ReplicaManager
 from kavka.telemetry.metrics import Labelled, Metrics, StallWatch
+
+if TYPE_CHECKING:  # it is imported after the start
+    from kavka.runtime.led_share import LedShare
 
 MICROSECONDS = 1e-6
 
@@ -116,6 +120,48 @@ def show_coordinators(metrics: Metrics, coordinating: Coordinating) -> None:
         ("topic",),
         passed_over,
     )
+
+
+SHARE_COUNTS: Final = {
+    "acquired": "Records that members of share groups got from this node.",
+    "redelivered": "Of the records that members of share groups got: not for the first time.",
+    "accepted": "Records that share groups have accepted.",
+    "released": "Records that share groups have given back to be delivered again.",
+    "expired": "Records that were taken back from members of share groups because their lock had ended.",
+    "archived": "Records that share groups do not get any more: rejected, gone, or delivered as often as they may be.",
+}
+
+
+def show_share_groups(metrics: Metrics, coordinating: Coordinating) -> None:
+    """What share groups do with the partitions that this node leads."""
+
+    def each(read: Callable[[LedShare], int]) -> Callable[[], Iterator[Labelled]]:
+        def rows() -> Iterator[Labelled]:
+            for one in coordinating.share_leader or ():
+                tp = one.partition.topic_partition
+                yield (one.key.group_id, tp.topic, str(tp.partition)), read(one)
+
+        return rows
+
+    def total(name: str) -> Callable[[], int]:
+        def read() -> int:
+            leader = coordinating.share_leader
+            return 0 if leader is None else int(getattr(leader.counts, name))
+
+        return read
+
+    labels = ("group", "topic", "partition")
+    in_flight, lag = each(lambda one: one.in_flight), each(lambda one: one.lag)
+    metrics.gauges("kavka_share_in_flight_records", "Records that a share group has in flight.", labels, in_flight)
+    metrics.gauges("kavka_share_lag_records", "Records that a share group is not done with.", labels, lag)
+    for name, help_ in SHARE_COUNTS.items():
+        metrics.count(f"kavka_share_{name}_records", help_, total(name))
+
+    def sessions() -> int:
+        leader = coordinating.share_leader
+        return 0 if leader is None else len(leader.sessions)
+
+    metrics.gauge("kavka_share_sessions", "Share sessions of members on this node.", sessions)
 
 
 def show_quorum(metrics: Metrics, controller: ControllerLoop) -> None:

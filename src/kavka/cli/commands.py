@@ -20,6 +20,7 @@ from kavka.cli import (
     pipeline,
     profiles,
     quotas,
+    share,
     tiers,
     tls,
     tokens,
@@ -186,6 +187,7 @@ def serve(
 app.command("format")(format_dirs)
 app.add_typer(topics.app, name="topics")
 app.add_typer(groups.app, name="groups")
+app.add_typer(share.app, name="share")
 app.add_typer(transactions.app, name="transactions")
 app.add_typer(tiers.app, name="tiers")
 app.add_typer(configs.app, name="configs")
