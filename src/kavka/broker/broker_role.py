@@ -17,7 +17,7 @@ from kavka.broker.gate import Gate
 from kavka.broker.handlers import HANDLERS
 from kavka.broker.handlers.fetch import Fetch
 from kavka.broker.handlers.produce import Produce
-from kavka.broker.limits import connection_limits, socket_options
+from kavka.broker.limits import connection_limits, frame_caps, socket_options
 from kavka.broker.metrics import LoopWatch, show_coordinators, show_replicas, show_traffic
 from kavka.broker.spreading import Spreading
 from kavka.client.connector import Connector
@@ -205,7 +205,9 @@ class BrokerRole:
             return inner if self._alone else spreading.wrap(key, inner)
 
         late = self._coordinating
-        return Dispatcher(HANDLERS, services, hot, node.tasks, node.clock, wrap=wrap, late=late)
+        return Dispatcher(
+            HANDLERS, services, hot, node.tasks, node.clock, wrap=wrap, late=late, caps=frame_caps(node.config.values)
+        )
 
     # -- coming up ------------------------------------------------------------------------------
 
@@ -223,7 +225,7 @@ class BrokerRole:
             self._running.append(self._node.tasks.create_task(self._lifecycle.run()))
         services: list[Service] = [self._server, self._coordinating]
         services.append(Housekeeping(self._replicas, self._syncer, self._node.clock))
-        services += [self._cleaner, LoopWatch(self._node.metrics, self._node.clock)]
+        services += [self._cleaner, LoopWatch(self._node.metrics, self._node.clock, self._dispatcher.holding)]
         services += self._replicating.services if self._replicating is not None else ()
         self._running += [self._node.tasks.create_task(service.run()) for service in services]
         self._show()

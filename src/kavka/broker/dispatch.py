@@ -1,7 +1,8 @@
 """From a frame to a handler and back to bytes; the only place that makes a response of an error.
 
 Produce and Fetch are served by `hot` handlers that read the frame themselves. The others are async
-functions; each is stepped once right here, and becomes a task only if it really has to wait.
+functions; each is stepped once right here, and becomes a task only if it really has to wait. Large requests are read,
+and late answers written, in slices; so is the work of handlers that give way while they have much to do.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from itertools import chain
-from typing import Any, Protocol, get_type_hints
+from time import monotonic
+from typing import Any, Final, Protocol, get_type_hints
 
 from kavka.broker.context import BROKER, Context, Kind
 from kavka.broker.handlers import latest_version, load, modules
 from kavka.broker.handlers.marks import Right, needs_of, request_of
+from kavka.broker.holding import Holding
+from kavka.broker.lane import Lane
 from kavka.broker.slots import Place, Slots
 from kavka.broker.throttling import Throttle, Throttled
 from kavka.kernels.frames import parse_header
@@ -25,8 +29,10 @@ from kavka.model.errors import KafkaError, MalformedMessage, UnknownServerError,
 from kavka.model.types import Piece
 from kavka.net.connection import Connection
 from kavka.net.responses import PENDING, Reply
-from kavka.protocol.compiler import decode
-from kavka.protocol.header import encode_response
+from kavka.protocol.compiler import decode, decode_steps
+from kavka.protocol.frame_caps import FrameCaps
+from kavka.protocol.header import encode_response, encode_response_steps
+from kavka.protocol.primitives import STEP_ITEMS
 from kavka.protocol.refusal import refusal
 from kavka.protocol.registry import API, Api, ApiKey
 from kavka.protocol.schema import declared, replace
@@ -34,6 +40,11 @@ from kavka.protocol.schema import declared, replace
 log = logging.getLogger(__name__)
 
 Handler = Callable[[Any, Context], Coroutine[Any, Any, Any]]
+
+AT_ONCE_BYTES: Final = 16 * 1024
+"""Up to here a request is decoded in one go, which takes a few milliseconds at most."""
+LARGE_BYTES: Final = 64 * 1024
+"""From here on the time is taken that even Produce and Fetch hold the loop."""
 
 
 class HotHandler(Protocol):
@@ -71,8 +82,12 @@ class Dispatcher:
         wrap: Callable[[int, Handler], Handler] | None = None,
         late: Iterable[object] = (),
         throttle: Throttle | None = None,
+        caps: FrameCaps = FrameCaps(),  # noqa: B008  (it cannot change)
     ) -> None:
         """Services that are `late` are not looked at before a handler needs one that is not among the others."""
+        self._max_steps = caps.items // STEP_ITEMS
+        self._lane = Lane()
+        self.holding = Holding()
         self._services = (*services, self)
         self._late = late
         self._tasks = tasks
@@ -127,17 +142,30 @@ class Dispatcher:
             if hot is not None:
                 return counted.settle(hot(counted, buffer, pos, end, version, correlation_id, client_id))
             return counted.settle(self._begin(counted, key, buffer[:end], pos, version, correlation_id, client_id))
-        if hot is not None:
+        if hot is None:
+            return self._begin(connection, key, buffer[:end], pos, version, correlation_id, client_id)
+        if end - pos < LARGE_BYTES:
             return hot(connection, buffer, pos, end, version, correlation_id, client_id)
-        return self._begin(connection, key, buffer[:end], pos, version, correlation_id, client_id)
+        began = monotonic()
+        reply = hot(connection, buffer, pos, end, version, correlation_id, client_id)
+        self.holding.note(key, version, client_id, connection.session, began)
+        return reply
 
     def _begin(
         self, asker: Asker, key: int, frame: memoryview, pos: int, version: int, correlation_id: int, client_id: str
     ) -> Reply:
+        began = monotonic()
+        context = self._context(asker, key, version, client_id)
+        if len(frame) - pos > AT_ONCE_BYTES:
+            slot = asker.open_slot(exclusive=True)
+            asker.serve_large(len(frame) - pos)
+            self._spawn(asker, self._read(slot, API[key], correlation_id, bytes(frame[pos:]), context))
+            return PENDING
         api = API[key]
         request = decode(api.request(), frame, version, pos)
-        context = self._context(asker, key, version, client_id)
-        return self._step(asker, api, correlation_id, request, context)
+        reply = self._step(asker, api, correlation_id, request, context)
+        self.holding.note(key, version, client_id, asker.session, began)
+        return reply
 
     def _unsupported_api_versions(self, connection: Connection, correlation_id: int, client_id: str) -> list[Piece]:
         api = API[ApiKey.API_VERSIONS]
@@ -183,17 +211,47 @@ class Dispatcher:
         except Exception as error:
             return self._refuse(api, request, context.api_version, correlation_id, error)
         slot = asker.open_slot(exclusive=True)
-        finishing = self._finish(slot, api, correlation_id, request, context.api_version, Resumed(work, waits_for))
+        rest = Resumed(work, waits_for, self._lane, self.holding, context)
+        if not self._spawn(asker, self._finish(slot, api, correlation_id, request, context.api_version, rest)):
+            work.close()
+        return PENDING
+
+    def _spawn(self, asker: Asker, finishing: Coroutine[Any, Any, None]) -> bool:
+        """Go on in a task of its own; False if the node has stopped, and nobody would."""
         try:
             task = self._tasks.create_task(finishing)
-        except RuntimeError:  # the node has stopped, and nobody would go on with this
+        except RuntimeError:
             finishing.close()
-            work.close()
             asker.close()
-            return PENDING
+            return False
         self._waiting.add(task)
         task.add_done_callback(self._waiting.discard)
-        return PENDING
+        return True
+
+    async def _read(self, slot: Place, api: Api, correlation_id: int, body: bytes, context: Context) -> None:
+        """Serve a large request: decode it in slices, as one of a few at a time."""
+        room = await self._lane.enter()
+        try:
+            if slot.closed:
+                return
+            version = context.api_version
+            try:
+                request = await self._lane.run(decode_steps(api.request(), body, version), self._max_steps)
+            except KafkaError as error:
+                log.info(
+                    "closing a connection of client %r at %s, whose %s cannot be read: %s",
+                    context.client_id,
+                    context.client_host,
+                    api.name,
+                    error,
+                )
+                slot.abort()
+                return
+            work = self._handler(api.key)(request, context)
+            rest = Resumed(work, None, self._lane, self.holding, context, room.leave)
+            await self._finish(slot, api, correlation_id, request, version, rest)
+        finally:
+            room.leave()
 
     def give_up(self) -> None:
         """Answer nobody who still waits: the node stops."""
@@ -205,7 +263,8 @@ class Dispatcher:
     ) -> None:
         try:
             try:
-                pieces = encode_response(api.key, version, correlation_id, await work)
+                response = await work
+                pieces = await self._lane.run(encode_response_steps(api.key, version, correlation_id, response))
             except Exception as error:
                 pieces = self._refuse(api, request, version, correlation_id, error)
             slot.answer(pieces)
@@ -234,25 +293,48 @@ class Dispatcher:
 
 
 class Resumed:
-    """The rest of a coroutine that was stepped once and then had to wait."""
+    """The rest of a coroutine that was stepped once and then had to wait; one that gives way has turns in the lane."""
 
-    __slots__ = ("_first", "_work")
+    __slots__ = ("_context", "_first", "_holding", "_lane", "_waits", "_work")
 
-    def __init__(self, work: Coroutine[Any, Any, Any], first: Any) -> None:
+    def __init__(
+        self,
+        work: Coroutine[Any, Any, Any],
+        first: Any,
+        lane: Lane,
+        holding: Holding,
+        context: Context,
+        waits: Callable[[], None] | None = None,
+    ) -> None:
+        """`waits` is called when it waits for something else than its turn."""
         self._work = work
         self._first = first
+        self._lane = lane
+        self._holding = holding
+        self._context = context
+        self._waits = waits
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        work, waits_for = self._work, self._first
+        work, waits_for, context = self._work, self._first, self._context
+        began = monotonic()
         try:
             while True:
+                sent = None
                 try:
-                    sent = yield waits_for
+                    if waits_for is None:  # what `asyncio.sleep(0)` waits for
+                        yield from self._lane.turn().__await__()
+                    else:
+                        if self._waits is not None:
+                            self._waits()
+                        sent = yield waits_for
                 except BaseException as error:
                     waits_for = work.throw(error)
                 else:
+                    began = monotonic()
                     waits_for = work.send(sent)
+                    self._holding.note(context.api_key, context.api_version, context.client_id, context.session, began)
         except StopIteration as stop:
+            self._holding.note(context.api_key, context.api_version, context.client_id, context.session, began)
             return stop.value
 
 

@@ -7,8 +7,10 @@ from typing import Final
 
 from kavka.model.settings import (
     CONNECTIONS_MAX_IDLE_MS,
+    KAVKA_LIST_REQUEST_MAX_BYTES,
     MAX_CONNECTIONS,
     MAX_CONNECTIONS_PER_IP,
+    QUEUED_MAX_REQUEST_BYTES,
     SOCKET_LISTEN_BACKLOG_SIZE,
     SOCKET_RECEIVE_BUFFER_BYTES,
     SOCKET_REQUEST_MAX_BYTES,
@@ -18,7 +20,9 @@ from kavka.model.settings import (
 )
 from kavka.model.settings.rules import connection_overrides
 from kavka.net.limits import ConnectionLimits
+from kavka.net.memory import DEFAULT_BYTES
 from kavka.net.server import SocketOptions
+from kavka.protocol.frame_caps import FrameCaps
 
 KEPT_FILES: Final = 32
 """Descriptors that are neither for logs nor for connections: listeners, the loop, checkpoints, workers' pipes."""
@@ -37,6 +41,17 @@ def socket_options(values: Values) -> SocketOptions:
     )
 
 
+def frame_caps(values: Values) -> FrameCaps:
+    """How large requests may be."""
+    return FrameCaps(values[SOCKET_REQUEST_MAX_BYTES], values[KAVKA_LIST_REQUEST_MAX_BYTES])
+
+
+def queued_bytes(values: Values) -> int:
+    """What requests that are not served and answers that are not sent may take together."""
+    asked = values[QUEUED_MAX_REQUEST_BYTES]
+    return asked if asked > 0 else max(DEFAULT_BYTES, values[SOCKET_REQUEST_MAX_BYTES])
+
+
 def connection_limits(values: Values) -> ConnectionLimits:
     """The caps on connections and frames; the logs' half of the descriptors is not for connections."""
     open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -46,5 +61,7 @@ def connection_limits(values: Values) -> ConnectionLimits:
         per_host=values[MAX_CONNECTIONS_PER_IP],
         per_host_overrides=connection_overrides(values),
         max_frame_bytes=values[SOCKET_REQUEST_MAX_BYTES],
+        cap_of=frame_caps(values).of,
+        queued_bytes=queued_bytes(values),
         idle_ms=values[CONNECTIONS_MAX_IDLE_MS],
     )

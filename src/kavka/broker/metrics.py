@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator
+from time import monotonic
 
 from kavka.broker.coordinating import Coordinating
 from kavka.broker.dispatch import Dispatcher
+from kavka.broker.holding import Holding
 from kavka.model.clock import Clock
 from kavka.net.server import Server
 from kavka.protocol.registry import API
@@ -16,7 +19,11 @@ from kavka.replica.fetching import FetchSessions
 from kavka.replica.manager import ReplicaManager
 from kavka.telemetry.metrics import Labelled, Metrics, StallWatch
 
+logger = logging.getLogger(__name__)
+
 MICROSECONDS = 1e-6
+TELL_ABOVE_US = 100_000
+TELL_EVERY_SECONDS = 10.0
 
 
 def show_traffic(metrics: Metrics, dispatcher: Dispatcher, server: Server) -> None:
@@ -27,6 +34,16 @@ def show_traffic(metrics: Metrics, dispatcher: Dispatcher, server: Server) -> No
             yield (API[key].name,), count
 
     metrics.counts("kavka_requests", "Requests received, by API.", ("api",), requests)
+
+    def held() -> Iterator[Labelled]:
+        for key, count in dispatcher.holding.counts.items():
+            yield (API[key].name,), count
+
+    memory = server.memory
+    metrics.counts("kavka_requests_held_loop", "How often a request held the loop over 20 ms.", ("api",), held)
+    metrics.gauge("kavka_request_memory_bytes", "Held by requests and answers in between.", lambda: memory.held)
+    metrics.count("kavka_request_memory_waits", "How often a client waited for room there.", lambda: memory.waits)
+    metrics.count("kavka_request_memory_closed", "Connections closed to make room.", lambda: memory.closed)
     metrics.gauge("kavka_connections", "Open connections.", lambda: len(server.connections))
     metrics.count("kavka_received_bytes", "Bytes received from clients.", lambda: server.received_bytes)
     metrics.count("kavka_sent_bytes", "Bytes sent to clients.", lambda: server.sent_bytes)
@@ -76,8 +93,10 @@ def show_quorum(metrics: Metrics, controller: ControllerLoop) -> None:
 class LoopWatch:
     """Tells how late the loop runs its timers: the sign of a callback that held it."""
 
-    def __init__(self, metrics: Metrics, clock: Clock) -> None:
+    def __init__(self, metrics: Metrics, clock: Clock, holding: Holding) -> None:
         self._clock = clock
+        self._holding = holding
+        self._told = -TELL_EVERY_SECONDS
         self._watch = StallWatch(
             metrics.histogram("kavka_loop_late_seconds", "How late the loop ran a timer.", MICROSECONDS),
             metrics.counter("kavka_loop_stalls", "How often the loop was held too long."),
@@ -89,5 +108,10 @@ class LoopWatch:
     async def run(self) -> None:
         """Watch until cancelled."""
         while True:
+            began = monotonic()
             await asyncio.sleep(self._watch.interval_us * MICROSECONDS)
-            self._watch.tick(self._clock.monotonic_ms() * 1000)
+            late_us = self._watch.tick(self._clock.monotonic_ms() * 1000)
+            if late_us >= TELL_ABOVE_US and monotonic() - self._told >= TELL_EVERY_SECONDS:
+                self._told = monotonic()
+                who = self._holding.since(began) or "no request: by the node's own work, or by the machine"
+                logger.warning("the loop ran %d ms late; it was held by %s", late_us // 1000, who)

@@ -32,6 +32,9 @@ class Slots(Protocol):
     def open_slot(self, *, exclusive: bool) -> Place:
         """Hold a place for a later answer."""
 
+    def serve_large(self, size: int) -> None:
+        """Count the bytes of a copy that the request in an exclusive place holds until it is answered."""
+
 
 class OneSlot(NamedTuple):
     """The place of a request that has been waiting already."""
@@ -42,3 +45,6 @@ class OneSlot(NamedTuple):
     def open_slot(self, *, exclusive: bool) -> Place:
         """The place that it has."""
         return self.slot
+
+    def serve_large(self, size: int) -> None:
+        """It was counted when the request got its place."""

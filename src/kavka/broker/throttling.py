@@ -59,6 +59,10 @@ class Throttled:
         """Have a function called once the connection closes."""
         self._connection.when_closed(key, callback)
 
+    def serve_large(self, size: int) -> None:
+        """Count the bytes that the request holds until it is answered."""
+        self._connection.serve_large(size)
+
     def close(self) -> None:
         """Drop the connection."""
         self._connection.close()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+
+from kavka.net.memory import DEFAULT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +16,9 @@ class ConnectionLimits:
     per_host: int = 2**31 - 1
     per_host_overrides: Mapping[str, int] = field(default_factory=dict)
     max_frame_bytes: int = 104_857_600
+    cap_of: Callable[[int], int] | None = None
+    """The most bytes of a frame by the key of its API, where not all may be as large."""
+    queued_bytes: int = DEFAULT_BYTES
     idle_ms: int = 600_000
 
     def for_host(self, host: str) -> int:

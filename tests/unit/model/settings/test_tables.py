@@ -38,6 +38,7 @@ OURS: dict[str, Any] = {
 OURS_ALONE = {
     "allow.everyone.if.no.acl.found",  # Kafka leaves this one and super.users to its authorizer
     "super.users",
+    "kavka.list.request.max.bytes",
     "kavka.log.format",
     "kavka.log.level",
     "kavka.max.decompressed.message.bytes",
