@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from kavka.broker.context import Context
 from kavka.broker.forwarding import Forwarding
+from kavka.broker.handlers.marks import Parts
 from kavka.controller.configs import Op, Outcomes, applied
 from kavka.metadata.image import ConfigResource, ConfigsImage, ResourceType
 from kavka.model.errors import BY_CODE, InvalidRequest, KafkaError, UnknownServerError
@@ -19,6 +20,8 @@ from kavka.security.acl import ResourceType as AclResource
 
 T = TypeVar("T")
 
+RESOURCES = Parts(("resources",), ("responses",), unique=("resource_type", "resource_name"))
+"""Resources are changed one by one."""
 Texts = Mapping[str, str | None]
 CHANGEABLE = frozenset({ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP, ResourceType.CLIENT_METRICS})
 

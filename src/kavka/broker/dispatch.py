@@ -17,9 +17,10 @@ from typing import Any, Final, Protocol, get_type_hints
 
 from kavka.broker.context import BROKER, Context, Kind
 from kavka.broker.handlers import latest_version, load, modules
-from kavka.broker.handlers.marks import Right, needs_of, request_of
+from kavka.broker.handlers.marks import Right, needs_of, parts_of, request_of
 from kavka.broker.holding import Holding
 from kavka.broker.lane import Lane
+from kavka.broker.parts import served_in_parts
 from kavka.broker.slots import Place, Slots
 from kavka.broker.throttling import Throttle, Throttled
 from kavka.kernels.frames import parse_header
@@ -355,8 +356,9 @@ def bind(
     def bound(request: Any, context: Context) -> Coroutine[Any, Any, Any]:
         return function(request, context, **chosen)
 
-    needs = needs_of(function)
-    return bound if not isinstance(needs, Right) else _guarded(bound, needs)
+    needs, parts = needs_of(function), parts_of(function)
+    whole = served_in_parts(bound, parts) if parts else bound
+    return whole if not isinstance(needs, Right) else _guarded(whole, needs)
 
 
 def _guarded(handler: Handler, right: Right) -> Handler:

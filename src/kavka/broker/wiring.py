@@ -140,7 +140,8 @@ class Node:
             settings = LiveSettings(dirs.node_id, config.values)
             controller.subscribe(settings.apply)  # the first: whoever follows the metadata may ask for settings
             controller.subscribe(self._gate.apply)
-            tell(METADATA, controller.start(clean=marks[dirs.metadata_dir] is not None))
+            clean = marks[dirs.metadata_dir] is not None
+            tell(METADATA, controller.start(clean=clean, accept_loss=config.accept_loss))
             replicas = self._replicas(started, settings) if "broker" in config.roles else None
             try:
                 epoch = await self._serve(started, settings, controller, replicas, ready, stopping)

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from kavka.protocol.registry import API, ApiKey
 
 SMALL_FRAME_BYTES: Final = 256 * 1024
-ITEM_BYTES: Final = 32
+ITEM_BYTES: Final = 64
 
 WITHOUT_LISTS: Final = frozenset(
     {

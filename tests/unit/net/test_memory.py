@@ -261,7 +261,9 @@ def test_answers_that_nobody_takes_are_counted_and_given_up() -> None:
         listener = bind("PLAINTEXT", "127.0.0.1", 0, SocketOptions(send_buffer_bytes=64 << 10))
         body = bytes(6 * MIB)
         answer = struct.pack(">i", len(body)) + body
-        server = Server([listener], lambda connection, buffer, start, end: answer, limits, SocketOptions(), SystemClock())
+        server = Server(
+            [listener], lambda connection, buffer, start, end: answer, limits, SocketOptions(), SystemClock()
+        )
         async with asyncio.TaskGroup() as tasks:
             serving = tasks.create_task(server.run())
             await asyncio.sleep(0)

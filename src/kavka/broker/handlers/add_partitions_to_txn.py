@@ -34,6 +34,7 @@ from kavka.protocol.schemas.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from kavka.quorum.turn import Turn
 from kavka.runtime.transactions import Transactions
 from kavka.security.acl import Operation, ResourceType
 
@@ -74,8 +75,15 @@ async def answer(
 ) -> list[AddPartitionsToTxnTopicResult]:
     """The rows of one transaction."""
     version = ctx.api_version
-    partitions = [TopicPartition(topic.name, index) for topic in asked.topics for index in topic.partitions]
-    refused = {one: code for one in partitions if (code := missing(one, ctx, image))}
+    turn = Turn()
+    partitions: list[TopicPartition] = []
+    refused: dict[TopicPartition, int] = {}
+    for topic in asked.topics:
+        for index in topic.partitions:
+            partitions.append(one := TopicPartition(topic.name, index))
+            if code := missing(one, ctx, image):
+                refused[one] = code
+            await turn.breathe()
     if refused:
         return rows_of({one: refused.get(one, OperationNotAttempted.code) for one in partitions})
     producer = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch)

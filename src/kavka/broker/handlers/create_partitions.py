@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import PER_ITEM, handler
+from kavka.broker.handlers.marks import PER_ITEM, Parts, handler
 from kavka.controller.topics import NewPartitions
 from kavka.model.errors import InvalidRequest, KafkaError, TopicAuthorizationFailed
 from kavka.protocol.schemas.create_partitions import (
@@ -21,7 +21,7 @@ from kavka.quorum.controller_loop import ControllerLoop
 from kavka.security.acl import Operation, ResourceType
 
 
-@handler(CreatePartitionsRequest, needs=PER_ITEM)
+@handler(CreatePartitionsRequest, PER_ITEM, Parts(("topics",), ("results",), unique=("name",)))
 async def create_partitions(
     request: CreatePartitionsRequest, ctx: Context, controller: ControllerLoop
 ) -> CreatePartitionsResponse:

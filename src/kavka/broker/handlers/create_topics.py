@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import PER_ITEM, handler
+from kavka.broker.handlers.marks import PER_ITEM, Parts, handler
 from kavka.controller.topics import CreatedTopic, NewTopic
 from kavka.metadata.live import LiveSettings
 from kavka.metadata.names import CLUSTER_METADATA
@@ -31,7 +31,7 @@ from kavka.quorum.controller_loop import ControllerLoop
 from kavka.security.acl import Operation, ResourceType
 
 
-@handler(CreateTopicsRequest, needs=PER_ITEM)
+@handler(CreateTopicsRequest, PER_ITEM, Parts(("topics",), ("topics",), unique=("name",)))
 async def create_topics(
     request: CreateTopicsRequest, ctx: Context, controller: ControllerLoop, settings: LiveSettings
 ) -> CreateTopicsResponse:

@@ -170,7 +170,7 @@ KAVKA_LIST_REQUEST_MAX_BYTES = INT(
     8 << 20,
     between(256 << 10, INT_MAX),
     doc="The largest request accepted that carries no records, such as an OffsetCommit; its lists may have an item for"
-    " every 32 of these bytes. Requests that name single things may have 256 KiB.",
+    " every 64 of these bytes. Requests that name single things may have 256 KiB.",
 )
 SOCKET_LISTEN_BACKLOG_SIZE = INT(
     "socket.listen.backlog.size", 50, AT_LEAST_1, doc="How many connections may wait to be accepted."
