@@ -23,7 +23,7 @@ from kavka.protocol.schemas.metadata import MetadataRequest
 from kavka.testing import Cluster
 from scale import FULL
 
-PATIENCE_S = 2.0
+PATIENCE_S = 5.0
 """Some wait as long as they say: a group that rebalances, a long poll."""
 GAP_MS = 100.0
 """The most CPU time of one callback; the aim is 20."""

@@ -8,6 +8,7 @@ import random
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
+from kavka.broker.collecting import Collecting
 from kavka.broker.config import NodeConfig
 from kavka.broker.controller_role import ControllerRole
 from kavka.broker.coordinating import Coordinating
@@ -226,6 +227,7 @@ class BrokerRole:
         services: list[Service] = [self._server, self._coordinating]
         services.append(Housekeeping(self._replicas, self._syncer, self._node.clock))
         services += [self._cleaner, LoopWatch(self._node.metrics, self._node.clock, self._dispatcher.holding)]
+        services.append(Collecting(self._dispatcher.busy))
         services += self._replicating.services if self._replicating is not None else ()
         self._running += [self._node.tasks.create_task(service.run()) for service in services]
         self._show()

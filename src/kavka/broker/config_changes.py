@@ -11,7 +11,7 @@ from kavka.broker.forwarding import Forwarding
 from kavka.broker.handlers.marks import Parts
 from kavka.controller.configs import Op, Outcomes, applied
 from kavka.metadata.image import ConfigResource, ConfigsImage, ResourceType
-from kavka.model.errors import BY_CODE, InvalidRequest, KafkaError, UnknownServerError
+from kavka.model.errors import BY_CODE, InvalidConfig, InvalidRequest, KafkaError, UnknownServerError
 from kavka.model.settings import Values
 from kavka.model.settings.rules import validate_broker
 from kavka.protocol.schema import replace
@@ -20,6 +20,8 @@ from kavka.security.acl import ResourceType as AclResource
 
 T = TypeVar("T")
 
+MAX_KEYS = 1_000
+"""More than any resource has settings: of more, some are unknown."""
 RESOURCES = Parts(("resources",), ("responses",), unique=("resource_type", "resource_name"))
 """Resources are changed one by one."""
 Texts = Mapping[str, str | None]
@@ -78,6 +80,8 @@ class ConfigChecks:
         return keys
 
     def _check_keys(self, resource: RequestedResource, empty: Sequence[str]) -> None:
+        if len(resource.configs) > MAX_KEYS:
+            raise InvalidConfig(f"no resource has {len(resource.configs)} settings")
         names = Counter(one.name for one in resource.configs)
         if len(names) < len(resource.configs):
             raise InvalidRequest(f"{next(name for name, times in names.items() if times > 1)} is set more than once")

@@ -109,6 +109,10 @@ class Dispatcher:
             key: (API[key].min_version, latest_version(API[key], values), calls.get(key)) for key in self.requests
         }
 
+    def busy(self) -> bool:
+        """Whether long requests are under way."""
+        return self._lane.busy
+
     async def bind_all(self) -> None:
         """Load every handler, one in each turn of the loop, and check that the services it names are there."""
         for key in self._modules:
@@ -212,7 +216,7 @@ class Dispatcher:
         except Exception as error:
             return self._refuse(api, request, context.api_version, correlation_id, error)
         slot = asker.open_slot(exclusive=True)
-        rest = Resumed(work, waits_for, self._lane, self.holding, context)
+        rest = Resumed(work, waits_for, self._lane, self.holding, context, slot)
         if not self._spawn(asker, self._finish(slot, api, correlation_id, request, context.api_version, rest)):
             work.close()
         return PENDING
@@ -249,7 +253,7 @@ class Dispatcher:
                 slot.abort()
                 return
             work = self._handler(api.key)(request, context)
-            rest = Resumed(work, None, self._lane, self.holding, context, room.leave)
+            rest = Resumed(work, None, self._lane, self.holding, context, slot, room.leave)
             await self._finish(slot, api, correlation_id, request, version, rest)
         finally:
             room.leave()
@@ -296,7 +300,7 @@ class Dispatcher:
 class Resumed:
     """The rest of a coroutine that was stepped once and then had to wait; one that gives way has turns in the lane."""
 
-    __slots__ = ("_context", "_first", "_holding", "_lane", "_waits", "_work")
+    __slots__ = ("_context", "_first", "_holding", "_lane", "_slot", "_waits", "_work")
 
     def __init__(
         self,
@@ -305,9 +309,11 @@ class Resumed:
         lane: Lane,
         holding: Holding,
         context: Context,
+        slot: Place,
         waits: Callable[[], None] | None = None,
     ) -> None:
         """`waits` is called when it waits for something else than its turn."""
+        self._slot = slot
         self._work = work
         self._first = first
         self._lane = lane
@@ -324,6 +330,8 @@ class Resumed:
                 try:
                     if waits_for is None:  # what `asyncio.sleep(0)` waits for
                         yield from self._lane.turn().__await__()
+                        if self._slot.closed:
+                            raise asyncio.CancelledError  # nobody waits for the rest
                     else:
                         if self._waits is not None:
                             self._waits()

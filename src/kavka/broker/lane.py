@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 SLICE_SECONDS: Final = 0.005
 LONGEST_REST_SECONDS: Final = 0.05
-AT_ONCE: Final = 4
+AT_ONCE: Final = 2
 """How many long requests are in memory as objects, which take many times their bytes; the others wait as they came."""
 
 
@@ -39,6 +39,11 @@ class Lane:
             self._turning = True
             loop.call_soon(self._next)
         await waiter
+
+    @property
+    def busy(self) -> bool:
+        """Whether long requests are under way."""
+        return self._turning
 
     async def enter(self) -> Place:
         """Wait until there is room for one more long request."""

@@ -14,6 +14,7 @@ import sys
 
 import uvloop
 
+from kavka.broker.collecting import NEVER
 from kavka.broker.config import NodeConfig
 from kavka.broker.wiring import Node, ReadyReport
 from kavka.model.clock import SystemClock
@@ -78,6 +79,7 @@ async def serve(config: NodeConfig, disk: Disk, ready_file: str | None, said_rea
             said_ready.append(ready_file)
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*gc.get_threshold()[:2], NEVER)  # `Collecting` does it when nothing large is in memory
 
     await Node(config, disk, SystemClock()).run(ready, stopping)
 

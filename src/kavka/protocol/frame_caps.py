@@ -13,6 +13,8 @@ from kavka.protocol.registry import API, ApiKey
 
 SMALL_FRAME_BYTES: Final = 256 * 1024
 ITEM_BYTES: Final = 64
+FETCH_SHARE: Final = 4
+"""Which part of the cap is Fetch's, which is decoded at once: 60,000 partitions fit."""
 
 WITHOUT_LISTS: Final = frozenset(
     {
@@ -62,6 +64,8 @@ class FrameCaps(NamedTuple):
         """The most bytes that a request of an API may have."""
         if api_key == ApiKey.PRODUCE:
             return self.data
+        if api_key == ApiKey.FETCH:
+            return min(self.lists // FETCH_SHARE, self.data)
         few = api_key in WITHOUT_LISTS or api_key not in API
         return min(SMALL_FRAME_BYTES if few else self.lists, self.data)
 

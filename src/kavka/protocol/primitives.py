@@ -17,7 +17,7 @@ _MAX_STRING: Final = 0x7FFF
 
 STEP_ITEMS: Final = 128
 """How many items of arrays, or tagged fields, are a step of a codec that works in steps."""
-_STEP_NUMBERS: Final = 512
+_STEP_NUMBERS: Final = 256
 """How many plain numbers are: they take less time, and less memory."""
 
 
