@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from itertools import chain
-from time import monotonic
+from time import monotonic, perf_counter_ns
 from typing import Any, Final, Protocol, get_type_hints
 
 from kavka.broker.context import BROKER, Context, Kind
@@ -21,8 +21,9 @@ from kavka.broker.handlers.marks import Right, needs_of, parts_of, request_of
 from kavka.broker.holding import Holding
 from kavka.broker.lane import Lane
 from kavka.broker.parts import served_in_parts
+from kavka.broker.quotas import Quotas
 from kavka.broker.slots import Place, Slots
-from kavka.broker.throttling import Throttle, Throttled
+from kavka.broker.throttling import Throttled
 from kavka.kernels.frames import parse_header
 from kavka.metadata.live import LiveSettings
 from kavka.model.clock import Clock
@@ -82,7 +83,6 @@ class Dispatcher:
         kind: Kind = BROKER,
         wrap: Callable[[int, Handler], Handler] | None = None,
         late: Iterable[object] = (),
-        throttle: Throttle | None = None,
         caps: FrameCaps = FrameCaps(),  # noqa: B008  (it cannot change)
     ) -> None:
         """Services that are `late` are not looked at before a handler needs one that is not among the others."""
@@ -96,7 +96,7 @@ class Dispatcher:
         self._load = load
         self._kind = kind
         self._wrap = wrap
-        self._throttle = throttle
+        self._quotas: Quotas | None = None
         self._modules = modules(kind, stems)
         self._handlers: dict[int, Handler] = {}
         self._waiting: set[asyncio.Task[None]] = set()
@@ -112,6 +112,10 @@ class Dispatcher:
     def busy(self) -> bool:
         """Whether long requests are under way."""
         return self._lane.busy
+
+    def hold_against(self, quotas: Quotas) -> None:
+        """Count what clients use, as long as any has a quota."""
+        self._quotas = quotas if quotas.limits_clients else None
 
     async def bind_all(self) -> None:
         """Load every handler, one in each turn of the loop, and check that the services it names are there."""
@@ -142,11 +146,13 @@ class Dispatcher:
                 # Answered in the oldest form, which every client can read (KIP-511).
                 return self._unsupported_api_versions(connection, correlation_id, client_id)
             raise UnsupportedVersion(f"{API[key].name} has no version {version}")
-        if self._throttle is not None:
-            counted = Throttled(connection, self._throttle, key, version, client_id, end - start)
-            if hot is not None:
-                return counted.settle(hot(counted, buffer, pos, end, version, correlation_id, client_id))
-            return counted.settle(self._begin(counted, key, buffer[:end], pos, version, correlation_id, client_id))
+        if self._quotas is not None:
+            allowance = self._quotas.of(connection.session, client_id)
+            if allowance is not None:
+                counted = Throttled(connection, self._quotas, allowance, key, version, end - start)
+                if hot is not None:
+                    return counted.settle(hot(counted, buffer, pos, end, version, correlation_id, client_id))
+                return counted.settle(self._begin(counted, key, buffer[:end], pos, version, correlation_id, client_id))
         if hot is None:
             return self._begin(connection, key, buffer[:end], pos, version, correlation_id, client_id)
         if end - pos < LARGE_BYTES:
@@ -164,7 +170,8 @@ class Dispatcher:
         if len(frame) - pos > AT_ONCE_BYTES:
             slot = asker.open_slot(exclusive=True)
             asker.serve_large(len(frame) - pos)
-            self._spawn(asker, self._read(slot, API[key], correlation_id, bytes(frame[pos:]), context))
+            counted = asker if type(asker) is Throttled else None
+            self._spawn(asker, self._read(slot, API[key], correlation_id, bytes(frame[pos:]), context, counted))
             return PENDING
         api = API[key]
         request = decode(api.request(), frame, version, pos)
@@ -212,11 +219,14 @@ class Dispatcher:
                     # Only the versions of ApiVersions itself: the client asks again with one of them.
                     keys = [row for row in response.api_keys if row.api_key == api.key]
                     response = replace(response, error_code=UnsupportedVersion.code, api_keys=keys)
+                if type(asker) is Throttled:
+                    asker.told_ms = getattr(response, "throttle_time_ms", 0)
                 return encode_response(api.key, context.api_version, correlation_id, response)
         except Exception as error:
             return self._refuse(api, request, context.api_version, correlation_id, error)
         slot = asker.open_slot(exclusive=True)
-        rest = Resumed(work, waits_for, self._lane, self.holding, context, slot)
+        counted = asker if type(asker) is Throttled else None
+        rest = Resumed(work, waits_for, self._lane, self.holding, context, slot, counted)
         if not self._spawn(asker, self._finish(slot, api, correlation_id, request, context.api_version, rest)):
             work.close()
         return PENDING
@@ -233,7 +243,9 @@ class Dispatcher:
         task.add_done_callback(self._waiting.discard)
         return True
 
-    async def _read(self, slot: Place, api: Api, correlation_id: int, body: bytes, context: Context) -> None:
+    async def _read(
+        self, slot: Place, api: Api, correlation_id: int, body: bytes, context: Context, counted: Throttled | None
+    ) -> None:
         """Serve a large request: decode it in slices, as one of a few at a time."""
         room = await self._lane.enter()
         try:
@@ -253,7 +265,7 @@ class Dispatcher:
                 slot.abort()
                 return
             work = self._handler(api.key)(request, context)
-            rest = Resumed(work, None, self._lane, self.holding, context, slot, room.leave)
+            rest = Resumed(work, None, self._lane, self.holding, context, slot, counted, room.leave)
             await self._finish(slot, api, correlation_id, request, version, rest)
         finally:
             room.leave()
@@ -264,11 +276,13 @@ class Dispatcher:
             task.cancel()
 
     async def _finish(
-        self, slot: Place, api: Api, correlation_id: int, request: Any, version: int, work: Awaitable[Any]
+        self, slot: Place, api: Api, correlation_id: int, request: Any, version: int, work: Resumed
     ) -> None:
         try:
             try:
                 response = await work
+                if work.counted is not None:
+                    work.counted.told_ms = getattr(response, "throttle_time_ms", 0)
                 pieces = await self._lane.run(encode_response_steps(api.key, version, correlation_id, response))
             except Exception as error:
                 pieces = self._refuse(api, request, version, correlation_id, error)
@@ -300,7 +314,7 @@ class Dispatcher:
 class Resumed:
     """The rest of a coroutine that was stepped once and then had to wait; one that gives way has turns in the lane."""
 
-    __slots__ = ("_context", "_first", "_holding", "_lane", "_slot", "_waits", "_work")
+    __slots__ = ("_context", "_first", "_holding", "_lane", "_slot", "_waits", "_work", "counted")
 
     def __init__(
         self,
@@ -310,6 +324,7 @@ class Resumed:
         holding: Holding,
         context: Context,
         slot: Place,
+        counted: Throttled | None,
         waits: Callable[[], None] | None = None,
     ) -> None:
         """`waits` is called when it waits for something else than its turn."""
@@ -320,6 +335,8 @@ class Resumed:
         self._holding = holding
         self._context = context
         self._waits = waits
+        self.counted = counted
+        """The request, if somebody wants to know how long it keeps the loop busy."""
 
     def __await__(self) -> Generator[Any, Any, Any]:
         work, waits_for, context = self._work, self._first, self._context
@@ -340,11 +357,18 @@ class Resumed:
                     waits_for = work.throw(error)
                 else:
                     began = monotonic()
-                    waits_for = work.send(sent)
+                    waits_for = work.send(sent) if self.counted is None else self._timed(self.counted, sent)
                     self._holding.note(context.api_key, context.api_version, context.client_id, context.session, began)
         except StopIteration as stop:
             self._holding.note(context.api_key, context.api_version, context.client_id, context.session, began)
             return stop.value
+
+    def _timed(self, counted: Throttled, sent: Any) -> Any:
+        began_ns = perf_counter_ns()
+        try:
+            return self._work.send(sent)
+        finally:
+            counted.spent_ns += perf_counter_ns() - began_ns
 
 
 def bind(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import resource
+from collections.abc import Collection
 from typing import Final
 
+from kavka.broker.quotas import Quotas, client_windows
 from kavka.model.settings import (
     CONNECTIONS_MAX_IDLE_MS,
     KAVKA_LIST_REQUEST_MAX_BYTES,
+    MAX_CONNECTION_CREATION_RATE,
     MAX_CONNECTIONS,
     MAX_CONNECTIONS_PER_IP,
     QUEUED_MAX_REQUEST_BYTES,
@@ -18,6 +21,7 @@ from kavka.model.settings import (
     Setting,
     Values,
 )
+from kavka.model.settings.listeners import ListenerValues
 from kavka.model.settings.rules import connection_overrides
 from kavka.net.limits import ConnectionLimits
 from kavka.net.memory import DEFAULT_BYTES
@@ -52,8 +56,14 @@ def queued_bytes(values: Values) -> int:
     return asked if asked > 0 else max(DEFAULT_BYTES, values[SOCKET_REQUEST_MAX_BYTES])
 
 
-def connection_limits(values: Values) -> ConnectionLimits:
-    """The caps on connections and frames; the logs' half of the descriptors is not for connections."""
+def connection_limits(
+    values: Values, listeners: Collection[str] = (), protected: str = "", quotas: Quotas | None = None
+) -> ConnectionLimits:
+    """The caps on connections and frames; the logs' half of the descriptors is not for connections.
+
+    Of several listeners the one that brokers use among themselves is protected from the caps of the node.
+    """
+    of_listeners = {name: ListenerValues(values, name) for name in listeners}
     open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     room = open_files // 2 - KEPT_FILES if open_files != resource.RLIM_INFINITY else values[MAX_CONNECTIONS]
     return ConnectionLimits(
@@ -64,4 +74,10 @@ def connection_limits(values: Values) -> ConnectionLimits:
         cap_of=frame_caps(values).of,
         queued_bytes=queued_bytes(values),
         idle_ms=values[CONNECTIONS_MAX_IDLE_MS],
+        per_listener={name: of[MAX_CONNECTIONS] for name, of in of_listeners.items()},
+        rate=values[MAX_CONNECTION_CREATION_RATE],
+        listener_rates={name: of[MAX_CONNECTION_CREATION_RATE] for name, of in of_listeners.items()},
+        host_rates={} if quotas is None else quotas.ip_rates,
+        protected=protected if len(of_listeners) > 1 else "",
+        windows=client_windows(values),
     )

@@ -58,6 +58,8 @@ def served_in_parts(handler: Handler, ways: tuple[Parts, ...]) -> Handler:
                 if answer is None:
                     answer = found
                 else:
+                    if found_ms := getattr(found, "throttle_time_ms", 0):
+                        answer.throttle_time_ms = max(answer.throttle_time_ms, found_ms)
                     merge(answer, found, parts.answered, shared(last, fresh[0]), parts.size)
                 last = fresh[-1]
             part = list(islice(leaves, parts.size))

@@ -52,7 +52,6 @@ class Connection:
         "_large_filled",
         "_large_needed",
         "_loop",
-        "_max_frame",
         "_memory",
         "_on_close",
         "_partial",
@@ -62,6 +61,7 @@ class Connection:
         "_unmute",
         "_unsent",
         "closed",
+        "max_frame",
         "receiver",
         "session",
         "since",
@@ -85,9 +85,10 @@ class Connection:
         self.transport = transport
         self.session = session
         self.receiver = receiver
-        """Whoever serves the next frame; one that logs clients in puts the dispatcher into its place."""
+        """Whoever serves the next frame: the dispatcher, unless somebody who logs clients in has taken its place."""
         self._buffers = buffers
-        self._max_frame = max_frame
+        self.max_frame = max_frame
+        """The largest frame that is taken; less before a client has logged in."""
         self._cap_of = cap_of
         self._memory = memory
         self._on_close = on_close
@@ -292,7 +293,7 @@ class Connection:
         responses, out = self._responses, self.transport.out
         slots, gathered = responses.slots, None
         try:
-            frames, consumed, needed = split(view, 0, total, self._max_frame)
+            frames, consumed, needed = split(view, 0, total, self.max_frame)
             turn_ends = monotonic() + TURN_SECONDS if len(frames) > FRAMES_BETWEEN_LOOKS else 0.0
             for number, (start, end) in enumerate(frames, 1):
                 if number % FRAMES_BETWEEN_LOOKS == 0 and monotonic() > turn_ends:

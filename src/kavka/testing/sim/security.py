@@ -8,10 +8,10 @@ from typing import Any
 from kavka.controller.machine import Controller
 from kavka.controller.quotas import Alteration, Entity
 from kavka.controller.scram import Deletion, Upsertion
-from kavka.controller.tokens import token_hmac
 from kavka.metadata.image import MetadataImage
 from kavka.model.transition import Transition
 from kavka.security.acl import Acl, AclFilter
+from kavka.security.token import token_hmac
 from kavka.testing.sim.world import World
 
 Decide = Callable[[Controller, int], Transition[Any]]
