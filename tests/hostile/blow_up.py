@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from collections.abc import Iterator
 from itertools import count
@@ -52,6 +53,17 @@ class BlowUp:
                     continue
         if self._version in self._flexible():
             yield self._tags()
+
+    def one(self, rng: random.Random) -> Blown | None:
+        """One of those, by chance."""
+        self._distinct = rng.random() < 0.5
+        paths = list(self._paths(self._api.request()))
+        if self._version in self._flexible() and rng.random() < 0.2:
+            return self._tags()
+        try:
+            return self._blown(rng.choice(paths)) if paths else None
+        except UnsupportedVersion:
+            return None
 
     def _flexible(self) -> range:
         first = self._api.flexible_from

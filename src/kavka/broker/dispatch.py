@@ -249,7 +249,8 @@ class Dispatcher:
         """Serve a large request: decode it in slices, as one of a few at a time."""
         room = await self._lane.enter()
         try:
-            if slot.closed:
+            if slot.left:
+                slot.abort()
                 return
             version = context.api_version
             try:
@@ -347,7 +348,8 @@ class Resumed:
                 try:
                     if waits_for is None:  # what `asyncio.sleep(0)` waits for
                         yield from self._lane.turn().__await__()
-                        if self._slot.closed:
+                        if self._slot.left:
+                            self._slot.abort()
                             raise asyncio.CancelledError  # nobody waits for the rest
                     else:
                         if self._waits is not None:

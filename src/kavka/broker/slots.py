@@ -15,6 +15,10 @@ class Place(Protocol):
     def closed(self) -> bool:
         """Whether nobody waits for the answer any more."""
 
+    @property
+    def left(self) -> bool:
+        """Whether long work for the answer is in vain, as the client has closed its side."""
+
     def answer(self, pieces: list[Piece] | None) -> None:
         """Give the response (None: there is none)."""
 

@@ -174,6 +174,11 @@ class ThrottledSlot:
         """Whether nobody waits for the answer any more."""
         return self._slot.closed
 
+    @property
+    def left(self) -> bool:
+        """Whether the client has closed its side."""
+        return self._slot.left
+
     def answer(self, pieces: list[Piece] | None) -> None:
         """Give the response."""
         self._slot.answer(self._request.counted(pieces))

@@ -182,6 +182,11 @@ class Connection:
     # -- memory ---------------------------------------------------------------------------
 
     @property
+    def left(self) -> bool:
+        """Whether the client has closed its side."""
+        return self.closed or self.transport.left
+
+    @property
     def moved_bytes(self) -> int:
         """All that was sent and received."""
         return self.transport.received_bytes + self.transport.sent_bytes

@@ -41,7 +41,7 @@ class Answers:
     def __init__(self):
         self.pieces = None
         self.aborted = False
-        self.closed = False
+        self.left = False
 
     def answer(self, pieces):
         self.pieces = pieces
@@ -396,8 +396,9 @@ def test_nobody_goes_on_with_a_long_request_whose_client_is_gone():
             dispatcher = Dispatcher(["describe_cluster"], (), {}, tasks, ManualClock(), load=load)
             client, data = Client(), frame(REQUEST, 1)
             assert dispatcher(client, data, 4, len(data)) is PENDING
-            client.slot.closed = True
+            client.slot.left = True
         assert client.slot.pieces is None
+        assert client.slot.aborted
 
     asyncio.run(test())
     assert served == ["begun"]
