@@ -153,6 +153,8 @@ class Node:
                 held.callback(listener.socket.close)
             dirs = self._open_dirs(held)
             marks = {path: take_clean_shutdown(self._disk, path) for path in dirs.directory_ids}
+            if config.accept_loss:  # then everything is looked at
+                marks = dict.fromkeys(marks)
             started = Started(dirs, marks, listeners, others)
             controller = self._controller(started)
             settings = LiveSettings(dirs.node_id, config.values)
@@ -162,7 +164,8 @@ class Node:
             controller.subscribe(self._gate.apply)
             controller.subscribe(self._securing.apply)
             controller.subscribe(self._quotas.apply)
-            tell(METADATA, controller.start(clean=marks[dirs.metadata_dir] is not None))
+            clean = marks[dirs.metadata_dir] is not None
+            tell(METADATA, controller.start(clean=clean, accept_loss=config.accept_loss))
             if self._securing.early:
                 self._securing.begin_with(read_bootstrap(self._disk, dirs.metadata_dir))
                 self._securing.begin_with(controller.stored())

@@ -169,6 +169,9 @@ def serve(
     log_format: Annotated[
         Literal["text", "json"], typer.Option("--log-format", help="Log lines for people, or a JSON object each.")
     ] = "text",
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Start even though metadata that was committed is missing.")
+    ] = False,
 ) -> None:
     """Run a node until it is told to stop (SIGTERM or Ctrl-C).
 

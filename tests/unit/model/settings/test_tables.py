@@ -42,6 +42,7 @@ OURS_ALONE = {
     "errors.deadletterqueue.topic.name",
     "kavka.share.redelivery.delay.max.ms",
     "kavka.share.redelivery.delay.ms",
+    "kavka.list.request.max.bytes",
     "kavka.delegation.token.accepted.secret.key",
     "kavka.authentication.timeout.ms",
     "kavka.log.format",
