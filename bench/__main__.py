@@ -26,6 +26,7 @@ QUESTIONS = (
     "bulk",
     "many_topics",
     "groups",
+    "tiered",
 )
 
 
