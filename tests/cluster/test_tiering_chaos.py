@@ -8,6 +8,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
 from tests.scale import rounds
 from tests.tiering import EARLIEST_LOCAL, FAST, until
 
@@ -27,6 +28,7 @@ METADATA = "__remote_log_metadata"
 PARTITIONS = 2
 
 
+@pytest.mark.timeout(rounds(3600, 300))
 def test_what_was_acknowledged_is_read_and_the_store_agrees_with_the_catalogue(
     tmp_path: Path, rng: random.Random
 ) -> None:
