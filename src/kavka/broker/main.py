@@ -93,7 +93,9 @@ async def serve(
         gc.collect()
         gc.freeze()
 
-    await Node(config, disk, SystemClock(), store=store).run(ready, stopping)
+    node = Node(config, disk, SystemClock(), store=store)
+    loop.add_signal_handler(signal.SIGHUP, node.reload)
+    await node.run(ready, stopping)
 
 
 def told_otherwise(config: NodeConfig) -> str:

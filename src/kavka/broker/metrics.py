@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from kavka.broker.coordinating import Coordinating
 from kavka.broker.dispatch import Dispatcher
 from kavka.broker.quotas import Quotas
+from kavka.broker.securing import Securing
 from kavka.model.clock import Clock
+from kavka.net.login import Logins
 from kavka.net.server import Server
+from kavka.net.tls import TlsListener
 from kavka.protocol.registry import API
 from kavka.quorum.controller_loop import ControllerLoop
 from kavka.replica.cleaner import Cleaner
@@ -51,6 +54,36 @@ def show_quotas(metrics: Metrics, quotas: Quotas) -> None:
     metrics.counts("kavka_throttled", "How often clients had to wait, by quota.", ("quota",), waits)
     metrics.counts("kavka_throttled_seconds", "For how long clients had to wait, by quota.", ("quota",), waited)
     metrics.gauge("kavka_quota_buckets", "Users and client ids whose use is counted.", lambda: len(quotas))
+
+
+def show_security(metrics: Metrics, securing: Securing) -> None:
+    """Who gets in, who does not, and how long certificates last."""
+
+    def outcomes(of: Mapping[str, TlsListener] | Mapping[str, Logins]) -> Callable[[], Iterator[Labelled]]:
+        def rows() -> Iterator[Labelled]:
+            for name, one in of.items():
+                yield (name, "succeeded"), one.succeeded
+                yield (name, "failed"), one.failed
+
+        return rows
+
+    def ends() -> Iterator[Labelled]:
+        for name in securing.keys:
+            ends_at = securing.keys[name].ends_at
+            if ends_at is not None:
+                yield (name,), ends_at
+
+    labels, lobby, keys = ("listener", "outcome"), securing.lobby, securing.keys
+    metrics.counts("kavka_tls_handshakes", "TLS handshakes of clients, by outcome.", labels, outcomes(securing.tls))
+    metrics.counts("kavka_sasl_logins", "SASL log-ins of clients, by outcome.", labels, outcomes(securing.logins))
+    metrics.gauge("kavka_unauthenticated_connections", "Connections that are on their way in.", lambda: len(lobby))
+    metrics.count("kavka_authentication_timeouts", "Clients that took too long to get in.", lambda: lobby.timed_out)
+    metrics.count("kavka_authentication_crowded_out", "Clients that gave way to others.", lambda: lobby.crowded_out)
+    metrics.count("kavka_tls_reloads", "How often certificates took the place of others.", lambda: keys.reloaded)
+    metrics.count("kavka_tls_reload_failures", "How often certificates could not be used.", lambda: keys.kept)
+    metrics.gauges(
+        "kavka_tls_certificate_end_seconds", "When a certificate ends, since the epoch.", ("listener",), ends
+    )
 
 
 def show_replicas(metrics: Metrics, replicas: ReplicaManager, sessions: FetchSessions, cleaner: Cleaner) -> None:

@@ -139,7 +139,7 @@ def _write(disk: Disk, data_dir: str, found: list[Found], configs: Mapping[str, 
         cluster_id=str(random_id()),
         node_id=NODE_ID,
         now_ms=now_ms,
-        more=_records(found, configs, metadata_id),
+        records=_records(found, configs, metadata_id),
     )
     starts: dict[TopicPartition, int] = {}
     ends: dict[TopicPartition, int] = {}

@@ -12,6 +12,8 @@ from kavka.broker.gate import Gate
 from kavka.broker.keys import Keys
 from kavka.broker.listeners import controller_names, security_protocols
 from kavka.broker.sasl import Ground, mechanism_of
+from kavka.client import sasl as client_sasl
+from kavka.client.security import Security
 from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.image import MetadataImage
 from kavka.metadata.image.kept import EMPTY_KEPT, KEEPS, KeptDraft, KeptImage
@@ -23,6 +25,8 @@ from kavka.model.settings import (
     KAVKA_MAX_UNAUTHENTICATED_CONNECTIONS,
     PRINCIPAL_BUILDER_CLASS,
     SASL_ENABLED_MECHANISMS,
+    SASL_MECHANISM_CONTROLLER_PROTOCOL,
+    SASL_MECHANISM_INTER_BROKER_PROTOCOL,
     SASL_SERVER_MAX_RECEIVE_SIZE,
     SSL_PRINCIPAL_MAPPING_RULES,
     SettingError,
@@ -80,15 +84,31 @@ class Securing:
         self.logins = {name: self._logins(name) for name in served if protocols[name] in WITH_SASL}
         """By the names of the listeners that have clients log in."""
         self._protocols = protocols
+        if not config.standalone and config.inter_broker_listener:
+            self._check_enabled(config.inter_broker_listener, values[SASL_MECHANISM_INTER_BROKER_PROTOCOL])
+        self.to_brokers = self._outgoing(
+            "" if config.standalone else config.inter_broker_listener, values[SASL_MECHANISM_INTER_BROKER_PROTOCOL]
+        )
+        """How this node connects to others' brokers, and below to controllers; None for plain text."""
+        self.to_controllers = self._outgoing(
+            "" if config.standalone else next(iter(controller_names(values)), ""),
+            values[SASL_MECHANISM_CONTROLLER_PROTOCOL],
+        )
 
     @property
     def services(self) -> list[Running]:
         """What has to run for all this."""
         return [self.keys, *self._running] if list(self.keys) else self._running
 
+    @property
+    def early(self) -> bool:
+        """Whether other nodes log in with credentials of the metadata before the quorum can have a leader."""
+        here = (self.logins[name].offers for name in controller_names(self._values) if name in self.logins)
+        return any(mechanism.startswith("SCRAM-") for offers in here for mechanism in offers)
+
     def begin_with(self, records: Iterable[Any]) -> None:
-        """Know the credentials that formatting left: nodes log in to each other before there is any metadata."""
-        draft = KeptDraft(EMPTY_KEPT)
+        """Know credentials that formatting left, or that were known before: there is no committed metadata yet."""
+        draft = KeptDraft(self._kept)
         for record in records:
             if type(record) in KEEPS:
                 draft.keep(record)
@@ -107,6 +127,25 @@ class Securing:
         if logins is not None:
             secured = replace(secured, welcome=logins.welcome)
         return secured
+
+    def _check_enabled(self, listener: str, mechanism: str) -> None:
+        """Kafka's rule: brokers log in to each other by a mechanism that they offer."""
+        if listener in self.logins and mechanism not in self.logins[listener].offers:
+            name = SASL_MECHANISM_INTER_BROKER_PROTOCOL.name
+            raise SettingError(f"{name}: {mechanism} is not among {SASL_ENABLED_MECHANISMS.name} of {listener}")
+
+    def _outgoing(self, listener: str, mechanism: str) -> Security | None:
+        """How connections to listeners of a name are secured; None for plain text."""
+        protocol = self._protocols.get(listener, PLAIN)
+        context = self.keys.client(listener) if protocol in WITH_TLS else None
+        if protocol not in WITH_SASL:
+            return None if context is None else Security(context)
+        settings = ListenerValues(self._values, listener, mechanism)
+        try:
+            begin = client_sasl.login_of(client_sasl.Ground(mechanism, settings, {}))
+        except SettingError as error:
+            raise SettingError(f"{error} (for this node's own log-in on {listener})") from None
+        return Security(context, mechanism, begin)
 
     def _welcome(self, connection: Connection) -> None:
         """Give a client a while for its handshake."""

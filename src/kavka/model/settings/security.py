@@ -110,11 +110,15 @@ SSL_ENGINE_FACTORY_CLASS = CLASS.optional(
 )
 
 # SASL
-SASL_MECHANISM_CONTROLLER_PROTOCOL = STRING("sasl.mechanism.controller.protocol", "GSSAPI")
+SASL_MECHANISM_CONTROLLER_PROTOCOL = STRING(
+    "sasl.mechanism.controller.protocol", "GSSAPI", doc="How this node logs in to controllers."
+)
 SASL_SERVER_MAX_RECEIVE_SIZE = INT(
     "sasl.server.max.receive.size", 524_288, doc="The largest request of a client that has not logged in."
 )
-SASL_MECHANISM_INTER_BROKER_PROTOCOL = STRING("sasl.mechanism.inter.broker.protocol", "GSSAPI", None, PER_BROKER)
+SASL_MECHANISM_INTER_BROKER_PROTOCOL = STRING(
+    "sasl.mechanism.inter.broker.protocol", "GSSAPI", None, PER_BROKER, doc="How this node logs in to other brokers."
+)
 SASL_ENABLED_MECHANISMS = SET(
     "sasl.enabled.mechanisms",
     ("GSSAPI",),

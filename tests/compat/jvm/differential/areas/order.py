@@ -12,6 +12,7 @@ from jvm.differential.areas import (
     malformed,
     metadata,
     produce,
+    quotas,
     share_groups,
     topics,
 )
@@ -33,6 +34,7 @@ AREAS: dict[str, list[Case]] = {
     "change configs": configs.CHANGE,
     "cluster": metadata.CLUSTER,
     "features": configs.FEATURES,
+    "quotas": quotas.CASES,
     "partitions": topics.PARTITIONS,
     "malformed": malformed.CASES,
     "delete topics": topics.DELETE,
