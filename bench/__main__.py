@@ -28,6 +28,7 @@ QUESTIONS = (
     "many_topics",
     "groups",
     "share",
+    "tiered",
 )
 
 
