@@ -64,7 +64,8 @@ class Client:
         self._thread = threading.Thread(target=self._loop.run_forever, name="kavka-client", daemon=True)
         self._thread.start()
         try:
-            self.pool = self.run(_open(bootstrap, security, timeout_ms, client_id))
+            pool = Pool(bootstrap, security=security, timeout_ms=timeout_ms, client_id=client_id)
+            self.pool = self.run(pool.__aenter__())
         except BaseException:
             self._stop()
             raise
@@ -186,14 +187,6 @@ class Client:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
-
-
-async def _open(
-    bootstrap: str | Iterable[str], security: Mapping[str, Any] | None, timeout_ms: int, client_id: str
-) -> Pool:
-    pool = Pool(bootstrap, security=security, timeout_ms=timeout_ms, client_id=client_id)
-    await pool.any()
-    return pool
 
 
 class _Blocking(Generic[T, P]):
