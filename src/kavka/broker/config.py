@@ -69,6 +69,8 @@ class NodeConfig:
     metadata_dir: str
     values: Values
     warnings: tuple[str, ...] = ()
+    accept_loss: bool = False
+    """Whether metadata that was committed and is missing may be given up."""
 
 
 def load_config(

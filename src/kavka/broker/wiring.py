@@ -32,6 +32,7 @@ from kavka.model.errors import KafkaStorageError
 from kavka.model.settings import (
     BROKER_RACK,
     KAVKA_METRICS_LISTENER,
+    KAVKA_REMOTE_CACHE_DIR,
     KAVKA_REMOTE_STORAGE_URL,
     LOG_DIRS,
     REMOTE_LOG_STORAGE_SYSTEM_ENABLE,
@@ -152,16 +153,19 @@ class Node:
                 held.callback(listener.socket.close)
             dirs = self._open_dirs(held)
             marks = {path: take_clean_shutdown(self._disk, path) for path in dirs.directory_ids}
+            if config.accept_loss:  # then everything is looked at
+                marks = dict.fromkeys(marks)
             started = Started(dirs, marks, listeners, others)
             controller = self._controller(started)
             settings = LiveSettings(dirs.node_id, config.values)
-            settings.subscribe(self._securing.keys.ask)
-            settings.ask_before(self._securing.keys.check)
+            settings.subscribe(self._securing.follow)
+            settings.ask_before(self._securing.check)
             controller.subscribe(settings.apply)  # the first: whoever follows the metadata may ask for settings
             controller.subscribe(self._gate.apply)
             controller.subscribe(self._securing.apply)
             controller.subscribe(self._quotas.apply)
-            tell(METADATA, controller.start(clean=marks[dirs.metadata_dir] is not None))
+            clean = marks[dirs.metadata_dir] is not None
+            tell(METADATA, controller.start(clean=clean, accept_loss=config.accept_loss))
             if self._securing.early:
                 self._securing.begin_with(read_bootstrap(self._disk, dirs.metadata_dir))
                 self._securing.begin_with(controller.stored())
@@ -339,9 +343,9 @@ class Node:
         values = self._config.values
         if not values[REMOTE_LOG_STORAGE_SYSTEM_ENABLE] or values[KAVKA_REMOTE_STORAGE_URL] is None:
             return None
-        from kavka.broker.tiering import Tiering  # a node without starts faster
+        from kavka.broker.tiering import FOLDER, Tiering  # a node without starts faster
 
-        folder = self._config.data_dirs[0]
+        folder = values[KAVKA_REMOTE_CACHE_DIR] or f"{self._config.data_dirs[0]}/{FOLDER}"
         self._tiering = Tiering(settings, self._disk, folder, self._clock, self._metrics, self._store)
         return self._tiering.tiers
 

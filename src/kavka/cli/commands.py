@@ -20,6 +20,8 @@ from kavka.cli import (
     pipeline,
     profiles,
     quotas,
+    share,
+    tiers,
     tls,
     tokens,
     topics,
@@ -167,6 +169,9 @@ def serve(
     log_format: Annotated[
         Literal["text", "json"], typer.Option("--log-format", help="Log lines for people, or a JSON object each.")
     ] = "text",
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Start even though metadata that was committed is missing.")
+    ] = False,
 ) -> None:
     """Run a node until it is told to stop (SIGTERM or Ctrl-C).
 
@@ -185,7 +190,9 @@ def serve(
 app.command("format")(format_dirs)
 app.add_typer(topics.app, name="topics")
 app.add_typer(groups.app, name="groups")
+app.add_typer(share.app, name="share")
 app.add_typer(transactions.app, name="transactions")
+app.add_typer(tiers.app, name="tiers")
 app.add_typer(configs.app, name="configs")
 app.add_typer(acls.app, name="acls")
 app.add_typer(users.app, name="users")
