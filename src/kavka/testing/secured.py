@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from kavka.client.admin_security import SecurityAdmin
 from kavka.client.pool import Pool
-from kavka.model.errors import raise_for
-from kavka.protocol.schemas.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-    ScramCredentialUpsertion,
-)
-from kavka.security.sasl.scram import MIN_ITERATIONS, Mechanism
+from kavka.security.sasl.scram import Mechanism
 from kavka.testing.authority import Authority, Issued
 
 ADMIN: Final = "admin"
@@ -112,15 +106,4 @@ class Secured:
 
 async def set_password(pool: Pool, name: str, password: str) -> None:
     """Give a user of a cluster a password for SCRAM-SHA-512; raises KafkaError."""
-    salt = secrets.token_bytes(24)
-    upsertion = ScramCredentialUpsertion(
-        name=name,
-        mechanism=int(Mechanism.SCRAM_SHA_512),
-        iterations=MIN_ITERATIONS,
-        salt=salt,
-        salted_password=hashlib.pbkdf2_hmac("sha512", password.encode(), salt, MIN_ITERATIONS),
-    )
-    request = AlterUserScramCredentialsRequest(deletions=[], upsertions=[upsertion])
-    answer = await pool.request(request, AlterUserScramCredentialsResponse)
-    for row in answer.results:
-        raise_for(row.error_code, row.error_message or "")
+    await SecurityAdmin(pool).set_scram_credential(name, password, mechanism=Mechanism.SCRAM_SHA_512)

@@ -35,6 +35,7 @@ class Slot:
     """A place for one late answer."""
 
     closed = False
+    left = False
 
     def __init__(self):
         self.pieces = None

@@ -1,0 +1,94 @@
+"""Delegation tokens in a cluster whose listeners all have clients log in: asked for anywhere, good everywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kavka.client import DelegationToken, blocking
+from kavka.model.errors import DelegationTokenNotFound, DelegationTokenRequestNotAllowed, SaslAuthenticationFailed
+from kavka.testing import Cluster
+from kavka.testing.secured import MODULES, SCRAM, Secured
+
+Both = tuple[Cluster, Secured]
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    made = Secured(tmp_path_factory.mktemp("secured"), {"alice": "wonderland"})
+    config = {**made.nodes, "delegation.token.secret.key": "the key of all tokens"}
+    with Cluster(nodes=3, config=config, users=made.users) as cluster:
+        yield cluster, made
+
+
+def by_token(made: Secured, token: DelegationToken) -> dict[str, str]:
+    """The options of a client that logs in by a token."""
+    hmac = b64encode(token.hmac).decode()
+    jaas = f'{MODULES[SCRAM]} required username="{token.id}" password="{hmac}" tokenauth="true";'
+    return {**made.client("alice"), "sasl.jaas.config": jaas}
+
+
+def logged_in(address: str, options: dict[str, str]) -> bool:
+    try:
+        blocking.Client(address, security=options).close()
+    except SaslAuthenticationFailed:
+        return False
+    return True
+
+
+def wait_for(address: str, options: dict[str, str], wanted: bool) -> None:
+    """A node learns of tokens from the metadata, some time after the controller has answered."""
+    while logged_in(address, options) != wanted:
+        time.sleep(0.05)
+
+
+def test_a_token_of_any_node_logs_in_at_all_of_them_until_it_is_ended(secured: Both) -> None:
+    cluster, made = secured
+    nodes = cluster.bootstrap.split(",")
+    for address in nodes:
+        with blocking.Client(address, security=made.client("alice")) as alice:
+            token = alice.admin.create_token(renewers=["User:admin"])
+            assert (token.owner, token.requester, token.renewers) == ("User:alice", "User:alice", ("User:admin",))
+            options = by_token(made, token)
+            for each in nodes:
+                wait_for(each, options, True)
+            with (
+                blocking.Client(address, security=options) as client,
+                pytest.raises(DelegationTokenRequestNotAllowed),
+            ):
+                client.admin.create_token()
+            with blocking.Client(address, security=made.client()) as admin:
+                assert admin.admin.renew_token(token.hmac, period_ms=3_600_000) < token.expires_ms
+            alice.admin.expire_token(token.hmac)
+            with pytest.raises(DelegationTokenNotFound):
+                alice.admin.expire_token(token.hmac)
+            for each in nodes:
+                wait_for(each, options, False)
+
+
+def test_the_command_line_has_tokens(secured: Both, tmp_path: Path) -> None:
+    cluster, made = secured
+    properties = tmp_path / "client.properties"
+    properties.write_text("".join(f"{key}={value}\n" for key, value in made.client("alice").items()))
+
+    def kavka(*arguments: str) -> str:
+        command = [sys.executable, "-m", "kavka", "--config", str(properties), "tokens", *arguments]
+        environment = {**os.environ, "KAVKA_BOOTSTRAP": cluster.bootstrap}
+        done = subprocess.run(command, capture_output=True, env=environment, timeout=60, check=False, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    (made_,) = json.loads(kavka("create", "--max-lifetime", "2", "--output", "json"))
+    assert made_["owner"] == "User:alice"
+    while made_["id"] not in kavka("list", "--owner", "User:alice"):
+        time.sleep(0.05)
+    assert "is good until" in kavka("renew", made_["hmac"], "--for", "1")
+    assert "ends at" in kavka("expire", made_["hmac"])
