@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pytest
 
 
-WAITING = {}
+WAITING: dict[str, str] = {}
 
 
 def try_them() -> bool:
