@@ -31,7 +31,7 @@ from kavka.model.settings import (  # noqa: E402
     tiered,
     topic,
 )
-from kavka.protocol.registry import API, Api  # noqa: E402
+from kavka.protocol.registry import API, OURS, Api  # noqa: E402
 
 LONG_MAX: Final = (1 << 63) - 1
 UNITS: Final = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -155,8 +155,10 @@ def default_of(setting: Setting[Any]) -> str:
 
 def compatibility() -> str:
     """docs/compatibility.md: which APIs of Kafka this version serves."""
-    served = [api for api in API.values() if api.stem in {*HANDLERS, *HOT}]
-    missing = [api for api in API.values() if api not in served]
+    kafkas = [api for key, api in API.items() if key not in OURS]
+    served = [api for api in kafkas if api.stem in {*HANDLERS, *HOT}]
+    missing = [api for api in kafkas if api not in served]
+    own = ", ".join(f"{API[key].name} ({key})" for key in sorted(OURS))
     rows = ([str(api.key), api.name, versions(api), ours(api), note(api.stem)] for api in served)
     absent = ([str(api.key), api.name, versions(api), ", ".join(sorted(api.listeners))] for api in missing)
     return f"""# Compatibility
@@ -164,8 +166,9 @@ def compatibility() -> str:
 <!-- Written by tools/gen_docs.py from kavka.protocol.registry, kavka.broker.handlers and the accepted differences of
 tests/compat/jvm/differential; change it there. -->
 
-Kavka speaks the protocol of Apache Kafka 4.3. It can encode and decode all {len(API)} APIs of it, and serves
-{len(served)} of them; ApiVersions names only those, so that a client knows.
+Kavka speaks the protocol of Apache Kafka 4.3. It can encode and decode all {len(kafkas)} APIs of it, and serves
+{len(served)} of them; ApiVersions names only those, so that a client knows. Nodes of one cluster also ask each other
+for what Kafka does not have: {own}.
 
 ## Served
 

@@ -238,6 +238,7 @@ class BrokerRole:
             waiting,
             node.gate,
             node.quotas,
+            node.quorum.recovery,
         ]
         spreading = Spreading(node.controller.node_id, lambda: node.controller.image, self._others.ask)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from typing import Any, Final
 
 from kavka.broker.config import NodeConfig
@@ -13,6 +12,7 @@ from kavka.broker.forwarding import Forwarding
 from kavka.broker.gate import Gate
 from kavka.broker.handlers import HANDLERS
 from kavka.broker.limits import connection_limits, frame_caps, socket_options
+from kavka.broker.quotas import Quotas
 from kavka.client.connector import Connector
 from kavka.metadata.live import LiveSettings
 from kavka.model.clock import Clock
@@ -22,6 +22,8 @@ from kavka.protocol.registry import API
 from kavka.protocol.schema import declared
 from kavka.quorum.channel import ControllerChannel
 from kavka.quorum.controller_loop import ControllerLoop
+from kavka.quorum.recovery import UncleanRecovery
+from kavka.runtime.broker_channels import BrokerChannels
 
 NO_CONNECTION: Final = -1
 
@@ -39,16 +41,19 @@ class ControllerRole:
         clock: Clock,
         connector: Connector,
         gate: Gate,
-        services: Iterable[object],
+        quotas: Quotas,
+        brokers: BrokerChannels,
     ) -> None:
         self._controller = controller
         self._clock = clock
         self._connector = connector
         self._channels: list[ControllerChannel] = []
+        self._brokers = brokers
+        self.recovery = UncleanRecovery(controller, brokers.ask)
         values = config.values
-        own = (controller, controller.quorum, settings, Forwarding(), gate)
+        services = (controller, controller.quorum, settings, Forwarding(), gate, quotas, self.recovery)
         caps = frame_caps(values)
-        self.dispatcher = Dispatcher(HANDLERS, (*own, *services), {}, tasks, clock, kind=CONTROLLER, caps=caps)
+        self.dispatcher = Dispatcher(HANDLERS, services, {}, tasks, clock, kind=CONTROLLER, caps=caps)
         limits, options = connection_limits(values), socket_options(values)
         self.server = Server(listeners, self.dispatcher, limits, options, clock, gate.admit)
 
@@ -63,6 +68,7 @@ class ControllerRole:
 
     def close(self) -> None:
         """Ask no controller any more."""
+        self._brokers.close()
         for channel in self._channels:
             channel.close()
 

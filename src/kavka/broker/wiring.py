@@ -31,12 +31,14 @@ from kavka.model.clock import Clock
 from kavka.model.errors import KafkaStorageError
 from kavka.model.settings import (
     BROKER_RACK,
+    INTER_BROKER_LISTENER_NAME,
     KAVKA_METRICS_LISTENER,
     KAVKA_REMOTE_CACHE_DIR,
     KAVKA_REMOTE_STORAGE_URL,
     LOG_DIRS,
     REMOTE_LOG_STORAGE_SYSTEM_ENABLE,
     REQUEST_TIMEOUT_MS,
+    SECURITY_INTER_BROKER_PROTOCOL,
     Values,
 )
 from kavka.model.types import Endpoint, TopicPartition
@@ -60,6 +62,7 @@ from kavka.replica.loading import Loading, tell
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.stopping import stop_cleanly
 from kavka.replica.tier import Tiers
+from kavka.runtime.broker_channels import BrokerChannels
 from kavka.storage.dirs import lock_dir, take_clean_shutdown, write_clean_shutdown
 from kavka.storage.disk import Disk
 from kavka.telemetry.metrics import Metrics
@@ -194,9 +197,9 @@ class Node:
         """Run every service until told to stop; the broker epoch of this start, None if it did not come that far."""
         config, metrics = self._config, self._metrics
         async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(controller.run()), tasks.create_task(self._quotas.run())]
-            running += [tasks.create_task(service.run()) for service in self._securing.services]
             quorum = self._control(settings, controller, started, tasks)
+            always: list[Service] = [controller, self._quotas, quorum.recovery, *self._securing.services]
+            running = [tasks.create_task(service.run()) for service in always]
             registration = self._registration(started)
             if started.controller_listeners:
                 channel = quorum.channel(config.values[REQUEST_TIMEOUT_MS])
@@ -246,9 +249,25 @@ class Node:
         self, settings: LiveSettings, controller: ControllerLoop, started: Started, tasks: asyncio.TaskGroup
     ) -> ControllerRole:
         listeners, connector = started.controller_listeners, self._to_controllers
-        services: list[object] = [self._quotas]
+        values = self._config.values
+        listener = self._config.inter_broker_listener or values[INTER_BROKER_LISTENER_NAME]
+        brokers = BrokerChannels(
+            lambda: controller.image,
+            listener or values[SECURITY_INTER_BROKER_PROTOCOL],
+            self._to_brokers,
+            timeout_ms=values[REQUEST_TIMEOUT_MS],
+        )
         return ControllerRole(
-            self._config, settings, controller, listeners, tasks, self._clock, connector, self._gate, services
+            self._config,
+            settings,
+            controller,
+            listeners,
+            tasks,
+            self._clock,
+            connector,
+            self._gate,
+            self._quotas,
+            brokers,
         )
 
     def _report(self, controller: ControllerLoop, registration: Registration, metrics: str | None) -> ReadyReport:

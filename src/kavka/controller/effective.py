@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kavka.controller.recovery import Strategy
 from kavka.metadata.image import MetadataImage, TopicImage
 from kavka.metadata.image.configs import ConfigsImage
 from kavka.metadata.live import SettingsAt
@@ -12,6 +13,7 @@ from kavka.model.settings import (
     NUM_PARTITIONS,
     TOPIC_MIN_INSYNC_REPLICAS,
     TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE,
+    TOPIC_UNCLEAN_RECOVERY_STRATEGY,
     Values,
     topic_values,
 )
@@ -22,6 +24,8 @@ class TopicRules(NamedTuple):
 
     min_isr: int
     unclean_election: bool
+    recovery: Strategy = Strategy.NONE
+    """Other than none, it decides about unclean elections instead."""
 
 
 class Effective:
@@ -59,4 +63,6 @@ class Effective:
 
 
 def _rules(values: Values) -> TopicRules:
-    return TopicRules(values[TOPIC_MIN_INSYNC_REPLICAS], values[TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE])
+    recovery = Strategy(values[TOPIC_UNCLEAN_RECOVERY_STRATEGY].lower())
+    unclean = values[TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE] and recovery is Strategy.NONE
+    return TopicRules(values[TOPIC_MIN_INSYNC_REPLICAS], unclean, recovery)

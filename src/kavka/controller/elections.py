@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ from kavka.controller.effective import Effective
 from kavka.controller.index import PartitionIndex
 from kavka.controller.leadership import Leadership
 from kavka.controller.partitions import Election
+from kavka.controller.recovery import ASKED_FOR_WINDOW_MS, WINDOW_MS, Key, LogInfo, Recoveries, Strategy
 from kavka.controller.results import check_count
 from kavka.metadata.image import MetadataImage, TopicImage
 from kavka.metadata.image.topics import NO_LEADER
@@ -26,6 +27,10 @@ from kavka.model.transition import Divisible, Transition
 
 MAX_ELECTIONS: Final = 1_000
 """The most elections of one periodic check; the rest follows at once."""
+
+
+MAX_RECOVERIES: Final = 5_000
+"""The most partitions that are recovered at a time by themselves."""
 
 
 class ElectionType(IntEnum):
@@ -45,6 +50,7 @@ class Elections:
     def __init__(self, effective: Effective, index: PartitionIndex) -> None:
         self._effective = effective
         self._index = index
+        self._recoveries = Recoveries()
 
     def elect(
         self, image: MetadataImage, type_: int, wanted: Sequence[tuple[str, Sequence[int]]] | None
@@ -106,6 +112,43 @@ class Elections:
             if self._effective.of_topic(image, topic).unclean_election
         )
         return self._some(leadership, partitions, Election.UNCLEAN)
+
+    # -- by the longest log -------------------------------------------------------------------------
+
+    def recovery_questions(
+        self, image: MetadataImage, asked_for: Collection[Key], now_ms: int
+    ) -> dict[int, list[Key]] | None:
+        """Whom to ask about partitions that have no leader: those that are asked for, and of topics that want it so.
+
+        None if there are no such partitions; nobody if all have answered who can.
+        """
+        leadership = Leadership(image, self._effective, self._index)
+        wanted: list[Key] = []
+        for topic, index, partition in leadership.index.leaderless():
+            key, strategy = (topic.id, index), self._effective.of_topic(image, topic).recovery
+            if key in asked_for:
+                self._recoveries.begin(key, partition.leader_epoch, ASKED_FOR_WINDOW_MS, now_ms, asked_for=True)
+            if strategy is not Strategy.NONE and len(wanted) < MAX_RECOVERIES:
+                self._recoveries.begin(key, partition.leader_epoch, WINDOW_MS[strategy], now_ms)
+                wanted.append(key)
+        self._recoveries.prune(image, wanted, now_ms)
+        return self._recoveries.questions(image) if len(self._recoveries) else None
+
+    def recover(
+        self, image: MetadataImage, answers: Mapping[int, Mapping[Key, LogInfo]], now_ms: int
+    ) -> tuple[Any, ...]:
+        """Take in how far replicas are, and elect leaders where that is enough."""
+        for broker, infos in answers.items():
+            for key, info in infos.items():
+                self._recoveries.answered(broker, key, info)
+        leadership = Leadership(image, self._effective, self._index)
+        records = []
+        for (topic_id, index), broker in self._recoveries.decided(image, now_ms)[:MAX_ELECTIONS]:
+            topic = image.topics.by_id[topic_id]
+            record = leadership.change(topic, index, election=Election.UNCLEAN, chosen=broker)
+            if record is not None:
+                records.append(record)
+        return Divisible(records)
 
     def elect_leaderless(self, image: MetadataImage) -> tuple[Any, ...]:
         """Elect leaders for partitions that have none though they could: another controller was cut off."""

@@ -5,7 +5,7 @@ Deciding methods read and return; `replay` is the only method that writes durabl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from kavka.controller import acls, features, producer_ids, quotas, scram
@@ -29,6 +29,7 @@ from kavka.controller.periodic import Periodic
 from kavka.controller.placement import Draw
 from kavka.controller.producer_ids import ProducerIdBlock
 from kavka.controller.reassignment import Moving, Reassign, Reassignments
+from kavka.controller.recovery import Key, LogInfo
 from kavka.controller.registration import Registrations
 from kavka.controller.tokens import Token, TokenRules, Tokens
 from kavka.controller.topics import Charge, CreatedTopic, NewPartitions, NewTopic, Topics
@@ -151,6 +152,14 @@ class Controller:
     ) -> Transition[TopicOutcomes]:
         """Elect preferred or unclean leaders, of some partitions or (None) of all."""
         return self._elections.elect(self.image, election_type, partitions)
+
+    def recovery_questions(self, asked_for: Collection[Key], now_ms: int) -> Transition[dict[int, list[Key]] | None]:
+        """Whom to ask how far their replicas are, where the longest log shall lead (KIP-966); None for nowhere."""
+        return Transition(self._elections.recovery_questions(self.image, asked_for, now_ms))
+
+    def recover(self, answers: Mapping[int, Mapping[Key, LogInfo]], now_ms: int) -> Transition[None]:
+        """Elect leaders by how far replicas are, as brokers have told."""
+        return Transition(None, self._elections.recover(self.image, answers, now_ms))
 
     def alter_reassignments(
         self, wanted: Sequence[Reassign], *, allow_replication_change: bool = True

@@ -60,6 +60,8 @@ class Change(NamedTuple):
     elr_enabled: bool
     metadata_version: int
     election: Election = Election.ONLINE
+    chosen: int | None = None
+    """Which replica shall lead if that may lose records; None for the first that can."""
     crashed: tuple[int, ...] = ()
     """Replicas that stopped uncleanly: what they had may be gone, so they are not eligible to lead."""
     assignment: Assignment | None = None
@@ -170,8 +172,8 @@ def _elect(now: PartitionImage, change: Change, replicas: tuple[int, ...], elr: 
     if change.elr_enabled and not candidates and trusted:
         return last_known[0], True
     if change.election is Election.UNCLEAN:
-        for replica in replicas:
-            if change.may_lead(replica):
+        for replica in replicas if change.chosen is None else (change.chosen,):
+            if replica in replicas and change.may_lead(replica):
                 return replica, True
     return NO_LEADER, False
 

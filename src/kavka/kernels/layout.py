@@ -114,5 +114,5 @@ FLEXIBLE_FROM: Final = bytes(
     + [2, 2, 4, 2, 2, 2, 2, 2, 2, 2]  # 30: CreateAcls, ...
     + [2, 2, 2, 2, 1, 0, 0, NEVER, 1, 1]  # 40: ExpireDelegationToken, ...; 47 is OffsetDelete
     + [0, 0, 0, 1, 1]  # 50: DescribeUserScramCredentials, ...
-    + [0] * 38  # 55 to 92: every API since DescribeQuorum
+    + [0] * 39  # 55 to 93: every API since DescribeQuorum
 )

@@ -96,7 +96,7 @@ class Acceptor:
         for _ in range(ACCEPTS_PER_CALLBACK):
             if self._count.full(self.name):
                 # Kafka's rule for the caps of a node and of a listener: newcomers wait until somebody leaves.
-                logger.warning("%d connections are open: newcomers on %s wait", self._count.total, self.name)
+                logger.warning("%d connections are open, newcomers wait (%s)", self._count.total, self.name)
                 self.full = True
                 self._unwatch()
                 return

@@ -107,6 +107,7 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    GET_REPLICA_LOG_INFO = 93
 
 
 class Api(NamedTuple):
@@ -253,6 +254,7 @@ _TABLE: Final = """
 90 DescribeShareGroupOffsets     0  1  0 - broker
 91 AlterShareGroupOffsets        0  0  0 - broker
 92 DeleteShareGroupOffsets       0  0  0 - broker
+93 GetReplicaLogInfo             0  0  0 - broker
 """
 
 
@@ -274,3 +276,6 @@ def _read_table() -> dict[int, Api]:
 
 
 API: Final[Mapping[int, Api]] = _read_table()
+
+OURS: Final = frozenset({int(ApiKey.GET_REPLICA_LOG_INFO)})
+"""The APIs that Kafka 4.3 does not have: nodes of ours ask them of each other."""

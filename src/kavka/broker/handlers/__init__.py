@@ -59,6 +59,7 @@ HANDLERS: tuple[str, ...] = (
     "expire_delegation_token",
     "fetch_snapshot",
     "find_coordinator",
+    "get_replica_log_info",
     "heartbeat",
     "incremental_alter_configs",
     "init_producer_id",

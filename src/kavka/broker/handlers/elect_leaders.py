@@ -1,7 +1,8 @@
 """ElectLeaders: v0-2.
 
 Behaviour:  before v1 always for preferred leaders. Without a list all partitions are meant, and those that need no
-            election are left out of the answer.
+            election are left out of the answer. An unclean election asks the live
+            replicas first how far they are: the longest log leads.
 Errors:     one per partition: 3 unknown, 84 no election needed, 80 the preferred leader cannot lead, 83 nobody can; an
             error of the whole request is that of every partition as well, for v0 has no other place for it.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import Parts, handler, on_cluster
+from kavka.controller.elections import ElectionType, TopicOutcomes
 from kavka.model.errors import KafkaError
 from kavka.protocol.schemas.elect_leaders import (
     ElectLeadersRequest,
@@ -18,6 +20,7 @@ from kavka.protocol.schemas.elect_leaders import (
     ReplicaElectionResult,
 )
 from kavka.quorum.controller_loop import ControllerLoop
+from kavka.quorum.recovery import UncleanRecovery
 from kavka.security.acl import Operation
 
 
@@ -26,13 +29,18 @@ from kavka.security.acl import Operation
     on_cluster(Operation.ALTER),
     Parts(("topic_partitions", "partitions"), ("replica_election_results", "partition_result"), 200),
 )
-async def elect_leaders(request: ElectLeadersRequest, ctx: Context, controller: ControllerLoop) -> ElectLeadersResponse:
+async def elect_leaders(
+    request: ElectLeadersRequest, ctx: Context, controller: ControllerLoop, recovery: UncleanRecovery
+) -> ElectLeadersResponse:
     """Elect leaders."""
     wanted = None
     if request.topic_partitions is not None:
         wanted = [(topic.topic, topic.partitions) for topic in request.topic_partitions]
     code = 0
+    recovered: set[tuple[str, int]] = set()
     try:
+        if request.election_type == ElectionType.UNCLEAN and controller.is_active:
+            recovered = await recovery.elect(wanted)
         outcomes = await controller.submit(lambda machine, _: machine.elect_leaders(request.election_type, wanted))
     except KafkaError as error:
         code = error.code
@@ -42,9 +50,19 @@ async def elect_leaders(request: ElectLeadersRequest, ctx: Context, controller: 
         error_code=code if ctx.api_version >= 1 else 0,
         replica_election_results=[
             ReplicaElectionResult(topic=name, partition_result=[result(*row) for row in rows])
-            for name, rows in outcomes
+            for name, rows in with_recovered(outcomes, recovered)
         ],
     )
+
+
+def with_recovered(outcomes: TopicOutcomes, recovered: set[tuple[str, int]]) -> TopicOutcomes:
+    """The outcomes, in which what was recovered before did not need an election any more."""
+    found: TopicOutcomes = []
+    for name, rows in outcomes:
+        mine = {index for topic, index in recovered if topic == name}
+        others = [row for row in rows if row[0] not in mine]
+        found.append((name, sorted([*others, *((index, None) for index in mine)], key=lambda row: row[0])))
+    return found
 
 
 def result(index: int, error: KafkaError | None) -> PartitionResult:

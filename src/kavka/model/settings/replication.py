@@ -16,6 +16,7 @@ from kavka.model.settings.types import (
     Setting,
     Update,
     collect,
+    one_of_any_case,
 )
 
 CLUSTER: Final = Update.CLUSTER
@@ -87,6 +88,16 @@ UNCLEAN_LEADER_ELECTION_ENABLE = BOOLEAN(
     None,
     CLUSTER,
     "Whether a replica that is not in sync may lead when no other can, losing records.",
+)
+UNCLEAN_RECOVERY_STRATEGY = STRING(
+    "unclean.recovery.strategy",
+    "None",
+    one_of_any_case("None", "Balanced", "Aggressive"),
+    CLUSTER,
+    "How a partition gets a leader when nobody who was in sync can be one (KIP-966): None leaves that to "
+    "unclean.leader.election.enable; else the replica with the longest log leads, after 30 s (Balanced) or 2 s "
+    "(Aggressive) or as soon as all have told how far they are.",
+    internal=True,
 )
 REPLICA_SELECTOR_CLASS = STRING.optional(
     "replica.selector.class", doc="Which replica a consumer reads from; Kafka's RackAwareReplicaSelector is known."

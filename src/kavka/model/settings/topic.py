@@ -22,6 +22,7 @@ from kavka.model.settings.types import (
     at_least,
     between,
     collect,
+    one_of_any_case,
 )
 
 MINUTE_MS: Final = 60 * 1000
@@ -166,6 +167,14 @@ TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE = BOOLEAN(
     False,
     doc="Whether a replica that is not in sync may lead when no other can, losing records.",
     synonyms=(Synonym(replication.UNCLEAN_LEADER_ELECTION_ENABLE),),
+)
+TOPIC_UNCLEAN_RECOVERY_STRATEGY = STRING(
+    "unclean.recovery.strategy",
+    "None",
+    one_of_any_case("None", "Balanced", "Aggressive"),
+    doc="How a partition gets a leader when nobody who was in sync can be one: see the broker's key.",
+    internal=True,
+    synonyms=(Synonym(replication.UNCLEAN_RECOVERY_STRATEGY),),
 )
 TOPIC_MIN_INSYNC_REPLICAS = INT(
     "min.insync.replicas",

@@ -36,6 +36,7 @@ class InstantLoop:
     node_id = 1
     cluster_id = CLUSTER
     kraft_version = 1
+    is_active = True
 
     def __init__(self, **settings):
         self.values = broker_values({name.replace("_", "."): str(value) for name, value in settings.items()})

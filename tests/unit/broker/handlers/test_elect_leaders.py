@@ -5,8 +5,16 @@ from __future__ import annotations
 import pytest
 
 from kavka.broker.handlers.elect_leaders import elect_leaders
+from kavka.controller.brokers import Heartbeat
+from kavka.controller.isr import InSync, IsrRequest
 from kavka.model.errors import NotController
 from kavka.protocol.schemas.elect_leaders import ElectLeadersRequest, TopicPartitions
+from kavka.protocol.schemas.get_replica_log_info import (
+    GetReplicaLogInfoResponse,
+    PartitionLogInfo,
+    TopicPartitionLogInfo,
+)
+from kavka.quorum.recovery import UncleanRecovery
 
 
 @pytest.fixture
@@ -18,9 +26,39 @@ def tell(ask, loop):
     def call(*partitions, version=2, **more):
         rows = [TopicPartitions(topic=name, partitions=list(indexes)) for name, indexes in partitions]
         request = ElectLeadersRequest(**{"topic_partitions": rows, **more})
-        return ask(elect_leaders, request, version, loop)
+        return ask(elect_leaders, request, version, loop, UncleanRecovery(loop, replicas))
 
     return call
+
+
+LOGS = {1: (3, 99), 2: (4, 10), 4: (4, 12)}
+"""The last epoch and the end of the log, by broker."""
+
+
+async def replicas(broker, request):
+    """What a broker says of its replicas."""
+    epoch, end = LOGS[broker]
+    return GetReplicaLogInfoResponse(
+        throttle_time_ms=0,
+        error_code=0,
+        topic_partition_log_info_list=[
+            TopicPartitionLogInfo(
+                topic_id=topic.topic_id,
+                partition_log_info=[
+                    PartitionLogInfo(
+                        partition=index,
+                        last_written_leader_epoch=epoch,
+                        current_leader_epoch=0,
+                        log_end_offset=end,
+                        error_code=0,
+                        error_message=None,
+                    )
+                    for index in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions
+        ],
+    )
 
 
 def codes(answer):
@@ -54,3 +92,20 @@ def test_an_error_of_the_whole_request_is_told_for_each_partition_too(tell, loop
 
 def test_there_are_two_types_of_elections(tell):
     assert codes(tell(("a", [0]), election_type=5)) == (42, {("a", 0): 42})
+
+
+def test_an_unclean_election_is_won_by_the_longest_log(tell, loop):
+    loop.broker(4)
+    loop.broker(5)
+    loop.topic("lost", assignments=[(0, (5, 1, 4)), (1, (5, 1, 2))])
+    lost = loop.image.topics.by_name["lost"]
+    epoch = loop.image.cluster.brokers[5].epoch
+    for index in (0, 1):
+        alone = IsrRequest(lost.id, index, 0, 0, (InSync(5),))
+        loop.write(loop.machine.alter_partition(5, epoch, [alone]))
+    loop.write(loop.machine.heartbeat(Heartbeat(5, epoch, epoch, want_fence=True), 0))
+    assert {one.leader for one in loop.image.topics.by_name["lost"].partitions.values()} == {-1}
+    answer = tell(("lost", [0, 1]), ("a", [0]), election_type=1)
+    assert codes(answer) == (0, {("lost", 0): 0, ("lost", 1): 0, ("a", 0): 84})
+    partitions = loop.image.topics.by_name["lost"].partitions
+    assert [(one.leader, one.isr) for one in partitions.values()] == [(4, (4,)), (2, (2,))]

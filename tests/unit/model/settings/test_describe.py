@@ -20,9 +20,11 @@ def only(entries: list[Entry]) -> Entry:
     return entry
 
 
-def test_a_topic_is_described_by_all_its_keys_but_the_internal_one() -> None:
+def test_a_topic_is_described_by_all_its_keys_but_the_internal_ones() -> None:
     entries = describe_topic({}, NODE)
-    assert [entry.name for entry in entries] == sorted(set(TOPIC) - {"internal.segment.bytes"})
+    assert [entry.name for entry in entries] == sorted(
+        set(TOPIC) - {"internal.segment.bytes", "unclean.recovery.strategy"}
+    )
     assert all(entry.source in (Source.DEFAULT, Source.STATIC) and not entry.read_only for entry in entries)
 
 

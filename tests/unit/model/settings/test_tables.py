@@ -53,6 +53,7 @@ OURS_ALONE = {
     "kavka.sasl.oauthbearer.unsecured",
     "kavka.sasl.plain.users.file",
     "org.apache.kafka.sasl.oauthbearer.allowed.urls",  # a system property of Java in Kafka
+    "unclean.recovery.strategy",  # of KIP-966, whose second part Kafka does not have yet
     "kavka.remote.cache.bytes",
     "kavka.remote.cache.dir",
     "kavka.remote.delete.delay.ms",
