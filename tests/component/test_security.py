@@ -135,7 +135,7 @@ def test_no_secret_is_in_the_log_even_at_its_most_talkative(served: Served) -> N
                     'com.sun.security.auth.module.JndiLoginModule required user.provider.url="ldap://evil";'
                 ),
             },
-            "is no login module",
+            "a login module",
         ),
         ({"listeners": "SSL://127.0.0.1:0", "principal.builder.class": "com.example.Builder"}, "principal.builder"),
     ],

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from kavka.broker.context import Context
 from kavka.broker.forwarding import Forwarding
+from kavka.broker.handlers.marks import Parts
 from kavka.broker.live_listeners import check_listeners
 from kavka.controller.configs import Op, Outcomes, applied
 from kavka.metadata.image import ConfigResource, ConfigsImage, ResourceType
@@ -25,9 +26,13 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-SSL = ".ssl."
+TRIED = (".ssl.", ".sasl.")
 """In the names of settings that are tried before they are changed."""
 
+MAX_KEYS = 1_000
+"""More than any resource has settings: of more, some are unknown."""
+RESOURCES = Parts(("resources",), ("responses",), unique=("resource_type", "resource_name"))
+"""Resources are changed one by one."""
 Texts = Mapping[str, str | None]
 CHANGEABLE = frozenset({ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP, ResourceType.CLIENT_METRICS})
 
@@ -86,6 +91,8 @@ class ConfigChecks:
     def _check_keys(
         self, resource: RequestedResource, empty: Sequence[str], types: Collection[int] = CHANGEABLE
     ) -> None:
+        if len(resource.configs) > MAX_KEYS:
+            raise InvalidConfig(f"no resource has {len(resource.configs)} settings")
         names = Counter(one.name for one in resource.configs)
         if len(names) < len(resource.configs):
             raise InvalidRequest(f"{next(name for name, times in names.items() if times > 1)} is set more than once")
@@ -114,7 +121,7 @@ class ConfigChecks:
         try:
             check_threads(before, after)
             check_listeners(static, before, after)
-            if any(SSL in one.name for one in resource.configs):
+            if any(part in one.name for one in resource.configs for part in TRIED):
                 self._settings.check(after)
         except SettingError as error:
             raise InvalidRequest(str(error)) from None

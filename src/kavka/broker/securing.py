@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -30,6 +31,7 @@ from kavka.model.settings import (
     SASL_SERVER_MAX_RECEIVE_SIZE,
     SSL_PRINCIPAL_MAPPING_RULES,
     SettingError,
+    Values,
 )
 from kavka.model.settings.listeners import ListenerValues
 from kavka.net.connection import Connection
@@ -41,7 +43,10 @@ from kavka.net.tls import RefusedError, TlsListener
 from kavka.net.turns import Turns
 from kavka.security.principal import MalformedNameError, PrincipalMapper, distinguished_name, subject_of
 
+logger = logging.getLogger(__name__)
+
 SECRET_BYTES: Final = 32
+FIXED: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 PLAIN: Final = "PLAINTEXT"
 WITH_TLS: Final = ("SSL", "SASL_SSL")
 WITH_SASL: Final = ("SASL_PLAINTEXT", "SASL_SSL")
@@ -189,7 +194,7 @@ class Securing:
         if not enabled:
             raise SettingError(f"{SASL_ENABLED_MECHANISMS.name}: listener {listener} needs at least one")
         return Logins(
-            {name: self._offer(listener, name) for name in enabled},
+            {name: self._offer(listener, name, self._values) for name in enabled},
             max_receive_bytes=own[SASL_SERVER_MAX_RECEIVE_SIZE],
             failure_delay_ms=own[CONNECTION_FAILED_AUTHENTICATION_DELAY_MS],
             lobby=self.lobby,
@@ -197,8 +202,28 @@ class Securing:
             admit=self._gate.admit,
         )
 
-    def _offer(self, listener: str, name: str) -> Offer:
-        settings = ListenerValues(self._values, listener, name)
+    def check(self, values: Values) -> None:
+        """Whether settings that are about to be changed could be used; raises SettingError."""
+        self.keys.check(values)
+        for listener, name in self._fixed():
+            self._offer(listener, name, values)
+
+    def follow(self, values: Values) -> None:
+        """Take over changed settings: certificates, and the users that settings name (KIP-226)."""
+        self.keys.ask(values)
+        for listener, name in self._fixed():
+            logins = self.logins[listener]
+            try:
+                logins.offers = {**logins.offers, name: self._offer(listener, name, values)}
+            except SettingError as error:
+                logger.error("%s on listener %s stays as it is: %s", name, listener, error)
+
+    def _fixed(self) -> list[tuple[str, str]]:
+        """The mechanisms that are nothing but their settings, by listener; the others have their own life."""
+        return [(listener, name) for listener, logins in self.logins.items() for name in logins.offers if name in FIXED]
+
+    def _offer(self, listener: str, name: str, values: Values) -> Offer:
+        settings = ListenerValues(values, listener, name)
         mechanism = mechanism_of(Ground(listener, name, settings, self._credentials, self._clock, self._secret))
         if isinstance(mechanism, Running):
             self._running.append(mechanism)

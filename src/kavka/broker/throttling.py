@@ -83,6 +83,10 @@ class Throttled:
         """Have a function called once the connection closes."""
         self._connection.when_closed(key, callback)
 
+    def serve_large(self, size: int) -> None:
+        """Count the bytes that the request holds until it is answered."""
+        self._connection.serve_large(size)
+
     def close(self) -> None:
         """Drop the connection."""
         self._connection.close()
@@ -172,6 +176,11 @@ class ThrottledSlot:
     def closed(self) -> bool:
         """Whether nobody waits for the answer any more."""
         return self._slot.closed
+
+    @property
+    def left(self) -> bool:
+        """Whether the client has closed its side."""
+        return self._slot.left
 
     def answer(self, pieces: list[Piece] | None) -> None:
         """Give the response."""

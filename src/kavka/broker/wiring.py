@@ -131,7 +131,7 @@ class Node:
         self._coordinators = coordinators
         self._tiers = tiers
         self._store = store
-        self._gate = Gate(authorizer_of(config.values))
+        self._gate = Gate(authorizer_of(config.values), loaded=False)
         self._securing = Securing(config, clock, self._gate)
         self._to_controllers = Connector(dial, security=self._securing.to_controllers)
         self._to_brokers = Connector(dial, security=self._securing.to_brokers)
@@ -153,16 +153,19 @@ class Node:
                 held.callback(listener.socket.close)
             dirs = self._open_dirs(held)
             marks = {path: take_clean_shutdown(self._disk, path) for path in dirs.directory_ids}
+            if config.accept_loss:  # then everything is looked at
+                marks = dict.fromkeys(marks)
             started = Started(dirs, marks, listeners, others)
             controller = self._controller(started)
             settings = LiveSettings(dirs.node_id, config.values)
-            settings.subscribe(self._securing.keys.ask)
-            settings.ask_before(self._securing.keys.check)
+            settings.subscribe(self._securing.follow)
+            settings.ask_before(self._securing.check)
             controller.subscribe(settings.apply)  # the first: whoever follows the metadata may ask for settings
             controller.subscribe(self._gate.apply)
             controller.subscribe(self._securing.apply)
             controller.subscribe(self._quotas.apply)
-            tell(METADATA, controller.start(clean=marks[dirs.metadata_dir] is not None))
+            clean = marks[dirs.metadata_dir] is not None
+            tell(METADATA, controller.start(clean=clean, accept_loss=config.accept_loss))
             if self._securing.early:
                 self._securing.begin_with(read_bootstrap(self._disk, dirs.metadata_dir))
                 self._securing.begin_with(controller.stored())

@@ -20,6 +20,7 @@ from kavka.cli import (
     pipeline,
     profiles,
     quotas,
+    share,
     tiers,
     tls,
     tokens,
@@ -95,7 +96,7 @@ def everywhere(
         where = where or chosen.bootstrap
         file = file or chosen.config
     if file is not None:
-        if where is None and "KAVKA_BOOTSTRAP" not in os.environ:
+        if where is None:
             where = read_client_config(file).get("bootstrap.servers")
         _set(context, CLIENT_CONFIG, file)
     if where is not None:
@@ -168,6 +169,9 @@ def serve(
     log_format: Annotated[
         Literal["text", "json"], typer.Option("--log-format", help="Log lines for people, or a JSON object each.")
     ] = "text",
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Start even though metadata that was committed is missing.")
+    ] = False,
 ) -> None:
     """Run a node until it is told to stop (SIGTERM or Ctrl-C).
 
@@ -186,6 +190,7 @@ def serve(
 app.command("format")(format_dirs)
 app.add_typer(topics.app, name="topics")
 app.add_typer(groups.app, name="groups")
+app.add_typer(share.app, name="share")
 app.add_typer(transactions.app, name="transactions")
 app.add_typer(tiers.app, name="tiers")
 app.add_typer(configs.app, name="configs")

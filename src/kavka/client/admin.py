@@ -12,6 +12,7 @@ from kavka.client.admin_groups import GroupsAdmin
 from kavka.client.admin_placement import PlacementAdmin
 from kavka.client.admin_quotas import QuotasAdmin
 from kavka.client.admin_security import SecurityAdmin
+from kavka.client.admin_share import ShareGroupsAdmin
 from kavka.client.admin_topics import TopicsAdmin
 from kavka.client.admin_transactions import TransactionsAdmin
 from kavka.client.pool import DEFAULT_TIMEOUT_MS, Pool
@@ -20,6 +21,7 @@ from kavka.client.pool import DEFAULT_TIMEOUT_MS, Pool
 class Admin(
     TopicsAdmin,
     GroupsAdmin,
+    ShareGroupsAdmin,
     ConfigsAdmin,
     QuotasAdmin,
     ClusterAdmin,

@@ -19,10 +19,12 @@ from kavka.client import consumer as _consumer
 from kavka.client import group_consumer as _group_consumer
 from kavka.client import producer as _producer
 from kavka.client.batching import Delivered
+from kavka.client.blocking_share import ShareConsumer
 from kavka.client.consumer import Edge, Isolation, Place
 from kavka.client.fetched import ConsumerRecord
 from kavka.client.pool import DEFAULT_TIMEOUT_MS, Pool
 from kavka.client.producer import Acks, Codec
+from kavka.client.share_consumer import ShareConsumer as AsyncShareConsumer
 from kavka.client.transactions import PreparedTransaction
 from kavka.model.errors import KafkaError, RequestTimedOut
 from kavka.model.types import TopicPartition
@@ -165,6 +167,20 @@ class Client:
             isolation=isolation,
         )
         return GroupConsumer(self, made)
+
+    def share_consumer(
+        self,
+        group: str,
+        *topics: str,
+        acknowledgement: Literal["implicit", "explicit"] = "implicit",
+        renew: bool = False,
+        max_records: int = 500,
+    ) -> ShareConsumer:
+        """A blocking member of a share group; for options not listed here use the asyncio one."""
+        made = AsyncShareConsumer(
+            self.pool, group=group, topics=topics, acknowledgement=acknowledgement, renew=renew, max_records=max_records
+        )
+        return ShareConsumer(self, made, lambda inner: _Held(self, inner))
 
     def _stop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)

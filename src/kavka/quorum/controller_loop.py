@@ -158,9 +158,9 @@ class ControllerLoop:
 
     # -- starting and running -----------------------------------------------------------------------
 
-    def start(self, *, clean: bool = False) -> LoadReport:
+    def start(self, *, clean: bool = False, accept_loss: bool = False) -> LoadReport:
         """Open the log and join the quorum; `run` commits and replays. Once, before `run`."""
-        return self.quorum.open(self, clean=clean)
+        return self.quorum.open(self, clean=clean, accept_loss=accept_loss)
 
     def stored(self) -> Iterator[Any]:
         """All records that this node has, committed or not: what it knew when it stopped."""

@@ -22,6 +22,8 @@ MECHANISMS: Final = {
     "PLAIN": "kavka.client.sasl.passwords",
     "SCRAM-SHA-256": "kavka.client.sasl.passwords",
     "SCRAM-SHA-512": "kavka.client.sasl.passwords",
+    "OAUTHBEARER": "kavka.client.sasl.oauthbearer",
+    "GSSAPI": "kavka.client.sasl.gssapi",
 }
 """Where each mechanism is at home."""
 

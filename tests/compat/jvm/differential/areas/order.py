@@ -14,6 +14,7 @@ from jvm.differential.areas import (
     produce,
     quotas,
     share_groups,
+    streams_groups,
     topics,
 )
 from jvm.differential.case import Case
@@ -49,6 +50,7 @@ AREAS: dict[str, list[Case]] = {
     "static members": groups.STATIC,
     "look at groups": groups.LOOK,
     "consumer groups": consumer_groups.CASES,
+    "streams groups": streams_groups.CASES,
     "share groups": share_groups.CASES,
     "leave groups": groups.LEAVE,
     "delete groups": groups.DELETE,
