@@ -8,6 +8,7 @@ import random
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
+from kavka.broker.collecting import Collecting
 from kavka.broker.config import NodeConfig
 from kavka.broker.controller_role import ControllerRole
 from kavka.broker.coordinating import Coordinating
@@ -17,7 +18,7 @@ from kavka.broker.gate import Gate
 from kavka.broker.handlers import HANDLERS
 from kavka.broker.handlers.fetch import Fetch
 from kavka.broker.handlers.produce import Produce
-from kavka.broker.limits import connection_limits, socket_options
+from kavka.broker.limits import connection_limits, frame_caps, socket_options
 from kavka.broker.live_listeners import Bind, LiveListeners
 from kavka.broker.metrics import (
     LoopWatch,
@@ -245,7 +246,9 @@ class BrokerRole:
             return inner if self._alone else spreading.wrap(key, inner)
 
         late = self._coordinating
-        return Dispatcher(HANDLERS, services, hot, node.tasks, node.clock, wrap=wrap, late=late)
+        return Dispatcher(
+            HANDLERS, services, hot, node.tasks, node.clock, wrap=wrap, late=late, caps=frame_caps(node.config.values)
+        )
 
     # -- coming up ------------------------------------------------------------------------------
 
@@ -263,7 +266,8 @@ class BrokerRole:
             self._running.append(self._node.tasks.create_task(self._lifecycle.run()))
         services: list[Service] = [self._server, self._coordinating, self._requested]
         services.append(Housekeeping(self._replicas, self._syncer, self._node.clock))
-        services += [self._cleaner, LoopWatch(self._node.metrics, self._node.clock)]
+        services += [self._cleaner, LoopWatch(self._node.metrics, self._node.clock, self._dispatcher.holding)]
+        services.append(Collecting(self._dispatcher.busy))
         services += self._replicating.services if self._replicating is not None else ()
         services += [self._tending] if self._tending is not None else ()
         self._running += [self._node.tasks.create_task(service.run()) for service in services]

@@ -52,13 +52,19 @@ class Client:
     """
 
     def __init__(
-        self, bootstrap: str | Iterable[str], *, timeout_ms: int = DEFAULT_TIMEOUT_MS, client_id: str = "kavka"
+        self,
+        bootstrap: str | Iterable[str],
+        *,
+        security: Mapping[str, Any] | None = None,
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+        client_id: str = "kavka",
     ) -> None:
+        """`security` has options named as in Kafka's client.properties: security.protocol, ssl.*, sasl.*."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="kavka-client", daemon=True)
         self._thread.start()
         try:
-            self.pool = self.run(_open(bootstrap, timeout_ms, client_id))
+            self.pool = self.run(_open(bootstrap, security, timeout_ms, client_id))
         except BaseException:
             self._stop()
             raise
@@ -182,8 +188,10 @@ class Client:
         self._loop.close()
 
 
-async def _open(bootstrap: str | Iterable[str], timeout_ms: int, client_id: str) -> Pool:
-    pool = Pool(bootstrap, timeout_ms=timeout_ms, client_id=client_id)
+async def _open(
+    bootstrap: str | Iterable[str], security: Mapping[str, Any] | None, timeout_ms: int, client_id: str
+) -> Pool:
+    pool = Pool(bootstrap, security=security, timeout_ms=timeout_ms, client_id=client_id)
     await pool.any()
     return pool
 

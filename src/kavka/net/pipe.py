@@ -103,6 +103,11 @@ class ServerEnd:
         self._owner = owner
         self.read_on()
 
+    @property
+    def left(self) -> bool:
+        """Whether the client has gone; its server is told at once."""
+        return self._closed
+
     # -- in -----------------------------------------------------------------------------
 
     def arrived(self, data: bytes) -> None:

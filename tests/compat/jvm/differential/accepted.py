@@ -33,6 +33,9 @@ NODE_1 = "a standalone node is node 1 by default"
 FIRST_GROUP = "the coordinator is known at once, where Kafka first makes the topic for offsets"
 PATTERNS = "a pattern is matched with the topics at once, where Kafka does it some time later"
 STRICT = "what is no UTF-8, or has an impossible length, is malformed here, and the connection is closed"
+WORDS_TOO = "UNKNOWN_SERVER_ERROR comes with what is wrong, where Kafka's comes without a word"
+NO_ENDPOINT = "a member with an endpoint hears that source topics are missing, where Kafka answers UNKNOWN_SERVER_ERROR"
+NOT_READY = "the state NotReady is also found by its name, where Kafka only knows it as not_ready"
 OF_OUR_OWN = "settings that Kafka 4.3 does not have, all of them off"
 NO_LOG = "where the log starts is said with every record that is refused"
 
@@ -74,4 +77,11 @@ ACCEPTED = (
     Accepted("turn consumer groups on", "*.error_message", NO_WORD_FOR_SUCCESS),
     Accepted("share fetch: topics that are not there", "*", A_BETTER_CODE),
     Accepted("list: groups of both types", "groups.patterns.group_state", PATTERNS),
+    Accepted("streams: a negative topology epoch", "error_message", WORDS_TOO),
+    Accepted("streams: a subtopology twice", "error_message", WORDS_TOO),
+    Accepted("streams: a copartition group of nothing", "error_message", WORDS_TOO),
+    Accepted("streams: an endpoint without sources", "*", NO_ENDPOINT),
+    Accepted("streams: leaves without sources", "*", NO_ENDPOINT),
+    Accepted("delete: a group without sources", "*", NO_ENDPOINT),
+    Accepted("list: in the state NotReady", "groups", NOT_READY),
 )

@@ -42,6 +42,7 @@ OURS_ALONE = {
     "errors.deadletterqueue.topic.name",
     "kavka.share.redelivery.delay.max.ms",
     "kavka.share.redelivery.delay.ms",
+    "kavka.list.request.max.bytes",
     "kavka.delegation.token.accepted.secret.key",
     "kavka.authentication.timeout.ms",
     "kavka.log.format",
@@ -53,6 +54,7 @@ OURS_ALONE = {
     "kavka.sasl.plain.users.file",
     "org.apache.kafka.sasl.oauthbearer.allowed.urls",  # a system property of Java in Kafka
     "kavka.remote.cache.bytes",
+    "kavka.remote.cache.dir",
     "kavka.remote.delete.delay.ms",
     "kavka.remote.storage.compression",
     "kavka.remote.storage.keys.file",
