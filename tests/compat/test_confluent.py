@@ -10,12 +10,14 @@ import pytest
 from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_END,
+    AcknowledgeType,
     Consumer,
     IsolationLevel,
     KafkaError,
     KafkaException,
     Message,
     Producer,
+    ShareConsumer,
     TopicPartition,
 )
 from confluent_kafka.admin import (
@@ -328,3 +330,40 @@ def test_topics_are_described(admin: AdminClient, create: Any) -> None:
     assert [partition.id for partition in described.partitions] == [0, 1]
     for partition in described.partitions:
         assert [node.id for node in partition.replicas] == [node.id for node in partition.isr] == [partition.leader.id]
+
+
+def test_a_share_consumer_takes_releases_and_accepts(
+    kavka: Any, admin: AdminClient, create: Any, produce: Any, samples: Any
+) -> None:
+    topic = create()
+    produce(topic, samples)
+    entry = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
+    group = ConfigResource(ResourceType.GROUP, topic, incremental_configs=[entry])
+    for future in admin.incremental_alter_configs([group]).values():
+        future.result(WAIT_S)
+    settings = {
+        "bootstrap.servers": kavka.bootstrap,
+        "group.id": topic,
+        "share.acknowledgement.mode": "explicit",
+    }
+    consumer = ShareConsumer(settings)
+    try:
+        consumer.subscribe([topic])
+        seen: dict[int, int] = {}
+        accepted: set[int] = set()
+        deadline = time.monotonic() + 2 * WAIT_S
+        while len(accepted) < len(samples) and time.monotonic() < deadline:
+            for message in consumer.poll(timeout=1.0):
+                assert message.error() is None
+                offset = message.offset()
+                seen[offset] = seen.get(offset, 0) + 1
+                if offset % 2 and seen[offset] == 1:
+                    consumer.acknowledge(message, AcknowledgeType.RELEASE)
+                else:
+                    consumer.acknowledge(message, AcknowledgeType.ACCEPT)
+                    accepted.add(offset)
+            consumer.commit_sync()
+        assert accepted == set(range(len(samples)))
+        assert seen == {offset: 1 + offset % 2 for offset in range(len(samples))}
+    finally:
+        consumer.close()

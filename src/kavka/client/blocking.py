@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any, Final, Literal, ParamSpec, Self, TypeVar
+from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, Unpack
 
 from kavka.client import batching as _batching
 from kavka.client import consumer as _consumer
@@ -19,7 +19,7 @@ from kavka.client import group_consumer as _group_consumer
 from kavka.client import producer as _producer
 from kavka.client.batching import Delivered
 from kavka.client.blocking_admin import Admin as Admin
-from kavka.client.blocking_share import ShareConsumer
+from kavka.client.blocking_share import ShareConsumer, ShareOptions
 from kavka.client.consumer import Edge, Isolation, Place
 from kavka.client.fetched import ConsumerRecord
 from kavka.client.pool import DEFAULT_TIMEOUT_MS, Pool
@@ -169,18 +169,9 @@ class Client:
         )
         return GroupConsumer(self, made)
 
-    def share_consumer(
-        self,
-        group: str,
-        *topics: str,
-        acknowledgement: Literal["implicit", "explicit"] = "implicit",
-        renew: bool = False,
-        max_records: int = 500,
-    ) -> ShareConsumer:
-        """A blocking member of a share group; for options not listed here use the asyncio one."""
-        made = AsyncShareConsumer(
-            self.pool, group=group, topics=topics, acknowledgement=acknowledgement, renew=renew, max_records=max_records
-        )
+    def share_consumer(self, group: str, *topics: str, **options: Unpack[ShareOptions]) -> ShareConsumer:
+        """A blocking member of a share group; for options not listed there use the asyncio one."""
+        made = AsyncShareConsumer(self.pool, group=group, topics=topics, **options)
         return ShareConsumer(self, made, lambda inner: _Held(self, inner))
 
     def _stop(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Literal, Protocol, Self, TypedDict, TypeVar
 
 from kavka.client.share_consumer import Acknowledgement
 from kavka.client.share_consumer import ShareConsumer as AsyncShareConsumer
@@ -12,6 +12,14 @@ from kavka.client.share_session import ShareRecord
 from kavka.model.types import TopicPartition
 
 T = TypeVar("T")
+
+
+class ShareOptions(TypedDict, total=False):
+    """How a blocking member of a share group differs from the usual."""
+
+    acknowledgement: Literal["implicit", "explicit"]
+    renew: bool
+    max_records: int
 
 
 class Held(Protocol):

@@ -12,9 +12,12 @@ from kavka.share.partition import (
     ACCEPT,
     GAP,
     REJECT,
+    REJECTED,
     RELEASE,
     RENEW,
+    SPENT,
     Acknowledgement,
+    Dead,
     SharePartition,
     persister_error,
 )
@@ -301,3 +304,42 @@ def test_records_that_were_delivered_often_are_not_mixed_with_others():
     partition = fresh(0, states)
     assert fetch(partition, most=100) == [(0, 9, 2)]
     assert fetch(partition, most=100) == [(10, 14, 4)]
+
+
+def test_what_is_given_up_is_told_with_its_cause_and_what_is_not_there_is_not():
+    limits = Limits(delivery_count=2)
+    partition = fresh()
+    fetch(partition, most=10, limits=limits)
+    write = tell(partition, 0, 9, GAP, REJECT, ACCEPT, *[RELEASE] * 7, limits=limits)
+    assert write.dead == (Dead(1, 1, 1, REJECTED),)
+    fetch(partition, most=7, limits=limits, now=1)
+    assert tell(partition, 3, 3, RELEASE, limits=limits).dead == (Dead(3, 3, 2, SPENT),)
+    expired = partition.expire(limits, 40_000)
+    assert expired is not None
+    assert {one.cause for one in expired.dead} == {SPENT}
+    assert sum(one.last_offset - one.first_offset + 1 for one in expired.dead) == len(
+        [offset for one in expired.batches for offset in range(one.first_offset, one.last_offset + 1)]
+    )
+
+
+def test_what_was_released_waits_where_the_group_wants_it_so():
+    limits = Limits(max_record_locks=10, delay_ms=100, max_delay_ms=300)
+    partition = fresh()
+    fetch(partition, most=10, limits=limits)
+    write = say(partition, 0, 9, RELEASE, limits=limits)
+    assert not partition.written(write, limits, 1000)
+    assert partition.deadline_ms == 1100
+    assert partition.can_acquire(limits)  # those that wait are not in the way of others
+    assert fetch(partition, limits=limits, now=1000, most=10) == [(10, 19, 1)]
+    assert not partition.can_acquire(limits)
+    with pytest.raises(InvalidRecordState):
+        say(partition, 0, 9, ACCEPT, limits=limits)
+    assert partition.expire(limits, 1100) is None  # nothing to write
+    assert fetch(partition, "n", limits=limits, now=1100, most=10) == [(0, 9, 2)]
+
+
+def test_the_delay_doubles_up_to_its_limit():
+    growing = Limits(delay_ms=100, max_delay_ms=300)
+    assert [growing.delay_of(count) for count in (1, 2, 3, 4, 99)] == [100, 200, 300, 300, 300]
+    assert [Limits(delay_ms=100).delay_of(count) for count in (1, 5)] == [100, 100]
+    assert Limits().delay_of(3) == 0

@@ -18,7 +18,7 @@ from kavka.model.settings import (
     TOPIC_RETENTION_MS,
     SettingError,
 )
-from kavka.model.settings.group import SHARE_AUTO_OFFSET_RESET
+from kavka.model.settings.group import SHARE_AUTO_OFFSET_RESET, reset_duration_ms
 from kavka.model.settings.types import DOUBLE
 
 
@@ -132,3 +132,11 @@ def test_a_password_is_never_shown() -> None:
     assert secret.value == "hunter2"
     assert "hunter2" not in f"{secret} {secret!r} {[secret]}"
     assert SSL_KEYSTORE_PASSWORD.sensitive
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [("PT1H30M", 5_400_000), ("P2D", 172_800_000), ("PT0.5S", 500), ("pt2,25s", 2_250), ("P1DT1S", 86_401_000)],
+)
+def test_a_duration_is_read_in_milliseconds(text: str, ms: int) -> None:
+    assert reset_duration_ms(f"by_duration:{text}") == ms
