@@ -20,7 +20,14 @@ from kavka.broker.handlers.fetch import Fetch
 from kavka.broker.handlers.produce import Produce
 from kavka.broker.limits import connection_limits, frame_caps, socket_options
 from kavka.broker.live_listeners import Bind, LiveListeners
-from kavka.broker.metrics import LoopWatch, show_coordinators, show_quotas, show_replicas, show_traffic
+from kavka.broker.metrics import (
+    LoopWatch,
+    show_coordinators,
+    show_quotas,
+    show_replicas,
+    show_share_groups,
+    show_traffic,
+)
 from kavka.broker.quotas import Quotas
 from kavka.broker.spreading import Spreading
 from kavka.client.connector import Connector
@@ -296,6 +303,7 @@ class BrokerRole:
         show_quotas(metrics, self._node.quotas)
         show_replicas(metrics, self._replicas, self._sessions, self._cleaner)
         show_coordinators(metrics, self._coordinating)
+        show_share_groups(metrics, self._coordinating)
         if self._tending is not None:
             self._tending.show(metrics)
 

@@ -23,7 +23,7 @@ from kavka.broker.lane import Lane
 from kavka.broker.parts import served_in_parts
 from kavka.broker.quotas import Quotas
 from kavka.broker.slots import Place, Slots
-from kavka.broker.throttling import Throttled
+from kavka.broker.throttling import Throttled, limited
 from kavka.kernels.frames import parse_header
 from kavka.metadata.live import LiveSettings
 from kavka.model.clock import Clock
@@ -147,9 +147,8 @@ class Dispatcher:
                 return self._unsupported_api_versions(connection, correlation_id, client_id)
             raise UnsupportedVersion(f"{API[key].name} has no version {version}")
         if self._quotas is not None:
-            allowance = self._quotas.of(connection.session, client_id)
-            if allowance is not None:
-                counted = Throttled(connection, self._quotas, allowance, key, version, end - start)
+            counted = limited(self._quotas, connection, key, version, client_id, end - start)
+            if counted is not None:
                 if hot is not None:
                     return counted.settle(hot(counted, buffer, pos, end, version, correlation_id, client_id))
                 return counted.settle(self._begin(counted, key, buffer[:end], pos, version, correlation_id, client_id))

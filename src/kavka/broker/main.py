@@ -102,7 +102,9 @@ async def serve(
         gc.freeze()
         gc.set_threshold(*gc.get_threshold()[:2], NEVER)  # `Collecting` does it when nothing large is in memory
 
-    await Node(config, disk, SystemClock(), store=store).run(ready, stopping)
+    node = Node(config, disk, SystemClock(), store=store)
+    loop.add_signal_handler(signal.SIGHUP, node.reload)
+    await node.run(ready, stopping)
 
 
 def told_otherwise(config: NodeConfig) -> str:

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from time import monotonic
+from typing import TYPE_CHECKING, Final
 
 from kavka.broker.coordinating import Coordinating
 from kavka.broker.dispatch import Dispatcher
 from kavka.broker.holding import Holding
 from kavka.broker.quotas import Quotas
+from kavka.broker.securing import Securing
 from kavka.model.clock import Clock
+from kavka.net.login import Logins
 from kavka.net.server import Server
+from kavka.net.tls import TlsListener
 from kavka.protocol.registry import API
 from kavka.quorum.controller_loop import ControllerLoop
 from kavka.replica.cleaner import Cleaner
 from kavka.replica.fetching import FetchSessions
 from kavka.replica.manager import ReplicaManager
 from kavka.telemetry.metrics import Labelled, Metrics, StallWatch
+
+if TYPE_CHECKING:  # it is imported after the start
+    from kavka.runtime.led_share import LedShare
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +77,36 @@ def show_quotas(metrics: Metrics, quotas: Quotas) -> None:
     metrics.gauge("kavka_quota_buckets", "Users and client ids whose use is counted.", lambda: len(quotas))
 
 
+def show_security(metrics: Metrics, securing: Securing) -> None:
+    """Who gets in, who does not, and how long certificates last."""
+
+    def outcomes(of: Mapping[str, TlsListener] | Mapping[str, Logins]) -> Callable[[], Iterator[Labelled]]:
+        def rows() -> Iterator[Labelled]:
+            for name, one in of.items():
+                yield (name, "succeeded"), one.succeeded
+                yield (name, "failed"), one.failed
+
+        return rows
+
+    def ends() -> Iterator[Labelled]:
+        for name in securing.keys:
+            ends_at = securing.keys[name].ends_at
+            if ends_at is not None:
+                yield (name,), ends_at
+
+    labels, lobby, keys = ("listener", "outcome"), securing.lobby, securing.keys
+    metrics.counts("kavka_tls_handshakes", "TLS handshakes of clients, by outcome.", labels, outcomes(securing.tls))
+    metrics.counts("kavka_sasl_logins", "SASL log-ins of clients, by outcome.", labels, outcomes(securing.logins))
+    metrics.gauge("kavka_unauthenticated_connections", "Connections that are on their way in.", lambda: len(lobby))
+    metrics.count("kavka_authentication_timeouts", "Clients that took too long to get in.", lambda: lobby.timed_out)
+    metrics.count("kavka_authentication_crowded_out", "Clients that gave way to others.", lambda: lobby.crowded_out)
+    metrics.count("kavka_tls_reloads", "How often certificates took the place of others.", lambda: keys.reloaded)
+    metrics.count("kavka_tls_reload_failures", "How often certificates could not be used.", lambda: keys.kept)
+    metrics.gauges(
+        "kavka_tls_certificate_end_seconds", "When a certificate ends, since the epoch.", ("listener",), ends
+    )
+
+
 def show_replicas(metrics: Metrics, replicas: ReplicaManager, sessions: FetchSessions, cleaner: Cleaner) -> None:
     """Partitions and their logs."""
     metrics.gauge("kavka_partitions", "Partitions held.", lambda: len(replicas))
@@ -100,6 +137,48 @@ def show_coordinators(metrics: Metrics, coordinating: Coordinating) -> None:
         ("topic",),
         passed_over,
     )
+
+
+SHARE_COUNTS: Final = {
+    "acquired": "Records that members of share groups got from this node.",
+    "redelivered": "Of the records that members of share groups got: not for the first time.",
+    "accepted": "Records that share groups have accepted.",
+    "released": "Records that share groups have given back to be delivered again.",
+    "expired": "Records that were taken back from members of share groups because their lock had ended.",
+    "archived": "Records that share groups do not get any more: rejected, gone, or delivered as often as they may be.",
+}
+
+
+def show_share_groups(metrics: Metrics, coordinating: Coordinating) -> None:
+    """What share groups do with the partitions that this node leads."""
+
+    def each(read: Callable[[LedShare], int]) -> Callable[[], Iterator[Labelled]]:
+        def rows() -> Iterator[Labelled]:
+            for one in coordinating.share_leader or ():
+                tp = one.partition.topic_partition
+                yield (one.key.group_id, tp.topic, str(tp.partition)), read(one)
+
+        return rows
+
+    def total(name: str) -> Callable[[], int]:
+        def read() -> int:
+            leader = coordinating.share_leader
+            return 0 if leader is None else int(getattr(leader.counts, name))
+
+        return read
+
+    labels = ("group", "topic", "partition")
+    in_flight, lag = each(lambda one: one.in_flight), each(lambda one: one.lag)
+    metrics.gauges("kavka_share_in_flight_records", "Records that a share group has in flight.", labels, in_flight)
+    metrics.gauges("kavka_share_lag_records", "Records that a share group is not done with.", labels, lag)
+    for name, help_ in SHARE_COUNTS.items():
+        metrics.count(f"kavka_share_{name}_records", help_, total(name))
+
+    def sessions() -> int:
+        leader = coordinating.share_leader
+        return 0 if leader is None else len(leader.sessions)
+
+    metrics.gauge("kavka_share_sessions", "Share sessions of members on this node.", sessions)
 
 
 def show_quorum(metrics: Metrics, controller: ControllerLoop) -> None:

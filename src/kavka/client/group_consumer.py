@@ -74,6 +74,7 @@ class GroupConsumer(Consumer):
         prefetch_bytes: int | None = None,
         check_crc: bool = True,
         client_id: str = "kavka-consumer",
+        security: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(
             bootstrap,
@@ -86,6 +87,7 @@ class GroupConsumer(Consumer):
             prefetch_bytes=prefetch_bytes,
             check_crc=check_crc,
             client_id=client_id,
+            security=security,
         )
         if isinstance(topics, str):
             raise TypeError(f"topics are a list of names: topics=[{topics!r}]")

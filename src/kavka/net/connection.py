@@ -336,10 +336,13 @@ class Connection:
         if start or not self.since:
             self.since = self._memory.tick()
         large = needed > SHARED_BUFFER_BYTES and end - start >= KEY_END
-        if needed < 0 or (large and not self._admits(view, start, needed)):
+        # Who has not logged in has sent as much as it is given; others mean what they announce.
+        known = self.max_frame > POOLED_BUFFER_BYTES
+        room = POOLED_BUFFER_BYTES if known else 2 * (end - start)
+        if needed < 0 or (large and known and not self._admits(view, start, needed)):
             self.refuse()
-        elif large and self._memory.has_room(self, POOLED_BUFFER_BYTES):
-            self._large = self._buffers.take()
+        elif large and self._memory.has_room(self, room):
+            self._large = self._buffers.take() if known else bytearray(room)
             self._large_needed = needed
             self._large_filled = end - start
             self._large[: self._large_filled] = view[start:end]
@@ -348,7 +351,7 @@ class Connection:
             self._partial = bytes(view[start:end])
             self._memory.hold(self, end - start)
             if large:
-                self._wait_for_room(POOLED_BUFFER_BYTES)
+                self._wait_for_room(room)
             elif self._memory.full and not self._held:
                 self._wait_for_room(0)
 

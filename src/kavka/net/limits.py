@@ -122,8 +122,7 @@ class ConnectionRates:
         if rate is None:
             rate = self._rates[key] = Rate(limit, windows, now_ms)
         rate.bound = limit
-        rate.record(1, now_ms)
-        return min(rate.throttle_ms(now_ms), windows.length_ms)
+        return min(rate.use(1, now_ms), windows.length_ms)
 
     def uncount(self, key: tuple[str, str], now_ms: int) -> None:
         """Take back a connection that is not served."""

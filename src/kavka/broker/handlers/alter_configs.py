@@ -31,7 +31,7 @@ async def alter_configs(
 ) -> AlterConfigsResponse:
     """Replace the configuration of resources."""
     asked = controller.node_id if ctx.kind == BROKER else None
-    checks = ConfigChecks(asked, settings.static, controller.image.configs)
+    checks = ConfigChecks(asked, settings, controller.image.configs)
     outcomes = await change_configs(
         request,
         ctx,

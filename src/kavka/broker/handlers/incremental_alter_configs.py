@@ -36,7 +36,7 @@ async def incremental_alter_configs(
 ) -> IncrementalAlterConfigsResponse:
     """Change single keys of resources."""
     asked = controller.node_id if ctx.kind == BROKER else None
-    checks = ConfigChecks(asked, settings.static, controller.image.configs)
+    checks = ConfigChecks(asked, settings, controller.image.configs)
     loggers = LoggerChanges(controller.node_id, validate_only=request.validate_only)
     outcomes = await change_configs(
         request,
