@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 import socket
 import struct
 import sys
@@ -17,8 +19,9 @@ from hostile.attacker import memory_bytes
 from hostile.blow_up import KNOWN, Blown, BlowUp
 from kavka.broker.handlers import HANDLERS, HOT
 from kavka.protocol.frame_caps import FrameCaps
-from kavka.protocol.registry import API, Api, ApiKey
+from kavka.protocol.registry import API, ApiKey
 from kavka.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
+from kavka.protocol.schemas.find_coordinator import FindCoordinatorRequest
 from kavka.protocol.schemas.metadata import MetadataRequest
 from kavka.testing import Cluster
 from scale import FULL
@@ -30,6 +33,8 @@ GAP_MS = 100.0
 NOT_ASKED = {"delete_topics", "delete_records", "unregister_broker", "update_features"}
 APIS = [api for api in API.values() if api.stem in {*HANDLERS, *HOT} - NOT_ASKED and "broker" in api.listeners]
 CAPS = FrameCaps()
+SAMPLE = 40
+SAMPLE_BYTES = 256 << 10
 
 
 class Seen(NamedTuple):
@@ -55,6 +60,8 @@ class Victim:
         topic = CreatableTopic(name=KNOWN, num_partitions=3, replication_factor=1, assignments=[], configs=[])
         raw.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 5)
         (found,) = raw.call(MetadataRequest(topics=None, allow_auto_topic_creation=False), 12).topics
+        for kind in (0, 1):  # what a node loads once, after its start, is not what is looked at here
+            raw.call(FindCoordinatorRequest(key_type=kind, coordinator_keys=["x"]), 4)
         raw.close()
         self.topic_id = found.topic_id
 
@@ -110,23 +117,29 @@ def victim(tmp_path: Path) -> Iterator[Victim]:
         assert "Traceback" not in cluster.log
 
 
-def versions(api: Api) -> list[int]:
-    """All versions; for a short run the newest and the last one that is not flexible."""
-    every = range(api.min_version, api.latest_stable_version + 1)
-    if FULL:
-        return list(every)
-    old = (api.flexible_from or 0) - 1
-    return [*([old] if old in every else []), api.latest_stable_version]
+def every(victim: Victim) -> Iterator[Blown]:
+    """Each API at each version, blown up to its cap in each way."""
+    for api in APIS:
+        size = CAPS.of(api.key) if api.key != ApiKey.PRODUCE else 4 * CAPS.lists
+        for version in range(api.min_version, api.latest_stable_version + 1):
+            yield from BlowUp(api, version, size, victim.topic_id).requests()
 
 
-def requests(api: Api, version: int, victim: Victim) -> Iterator[Blown]:
-    full = CAPS.of(api.key) if api.key != ApiKey.PRODUCE else 4 * CAPS.lists
-    yield from BlowUp(api, version, full if FULL else min(full, 1 << 20), victim.topic_id).requests()
+def some(victim: Victim, rng: random.Random) -> Iterator[Blown]:
+    """A few of them, of a moderate size."""
+    for _ in range(SAMPLE):
+        api = rng.choice(APIS)
+        version = rng.randint(api.min_version, api.latest_stable_version)
+        blown = BlowUp(api, version, SAMPLE_BYTES, victim.topic_id).one(rng)
+        if blown is not None:
+            yield blown
 
 
-@pytest.mark.parametrize("api", APIS, ids=lambda api: api.stem)
-def test_no_request_holds_the_loop(api: Api, victim: Victim) -> None:
-    seen = [victim.suffer(blown) for version in versions(api) for blown in requests(api, version, victim)]
+@pytest.mark.apart
+def test_no_request_holds_the_loop(victim: Victim) -> None:
+    seed = int(os.environ.get("KAVKA_SEED") or int.from_bytes(os.urandom(4)))
+    sys.stdout.write(f"KAVKA_SEED={seed}\n")
+    seen = [victim.suffer(blown) for blown in (every(victim) if FULL else some(victim, random.Random(seed)))]
     sys.stdout.write(table(seen) + "\n")
     assert not [one for one in seen if one.held_ms > GAP_MS]
 

@@ -35,7 +35,7 @@ from kavka.protocol.compiler import decode, decode_steps
 from kavka.protocol.frame_caps import FrameCaps
 from kavka.protocol.header import encode_response, encode_response_steps
 from kavka.protocol.primitives import STEP_ITEMS
-from kavka.protocol.refusal import refusal
+from kavka.protocol.refusal import refusal, refusal_steps
 from kavka.protocol.registry import API, Api, ApiKey
 from kavka.protocol.schema import declared, replace
 
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 Handler = Callable[[Any, Context], Coroutine[Any, Any, Any]]
 
-AT_ONCE_BYTES: Final = 16 * 1024
+AT_ONCE_BYTES: Final = 8 * 1024
 """Up to here a request is decoded in one go, which takes a few milliseconds at most."""
 LARGE_BYTES: Final = 64 * 1024
 """From here on the time is taken that even Produce and Fetch hold the loop."""
@@ -86,7 +86,7 @@ class Dispatcher:
         caps: FrameCaps = FrameCaps(),  # noqa: B008  (it cannot change)
     ) -> None:
         """Services that are `late` are not looked at before a handler needs one that is not among the others."""
-        self._max_steps = caps.items // STEP_ITEMS
+        self._caps = caps
         self._lane = Lane()
         self.holding = Holding()
         self._services = (*services, self)
@@ -251,9 +251,9 @@ class Dispatcher:
             if slot.left:
                 slot.abort()
                 return
-            version = context.api_version
+            version, limit = context.api_version, self._caps.items_of(api.key) // STEP_ITEMS
             try:
-                request = await self._lane.run(decode_steps(api.request(), body, version), self._max_steps)
+                request = await self._lane.run(decode_steps(api.request(), body, version), limit)
             except KafkaError as error:
                 log.info(
                     "closing a connection of client %r at %s, whose %s cannot be read: %s",
@@ -285,7 +285,7 @@ class Dispatcher:
                     work.counted.told_ms = getattr(response, "throttle_time_ms", 0)
                 pieces = await self._lane.run(encode_response_steps(api.key, version, correlation_id, response))
             except Exception as error:
-                pieces = self._refuse(api, request, version, correlation_id, error)
+                pieces = await self._lane.run(self._refuse_steps(api, request, version, correlation_id, error))
             slot.answer(pieces)
         except Exception:
             # Nothing of one request may reach the group of tasks, which would end the node.
@@ -294,10 +294,21 @@ class Dispatcher:
 
     def _refuse(self, api: Api, request: Any, version: int, correlation_id: int, error: Exception) -> list[Piece]:
         """A whole-request error as that API's response."""
-        if not isinstance(error, KafkaError):
-            log.error("%s failed", api.name, exc_info=error)
-            error = UnknownServerError()
-        return encode_response(api.key, version, correlation_id, refusal(request, version, error))
+        return encode_response(api.key, version, correlation_id, refusal(request, version, self._told(api, error)))
+
+    def _refuse_steps(
+        self, api: Api, request: Any, version: int, correlation_id: int, error: Exception
+    ) -> Generator[None, None, list[Piece]]:
+        """The same, in steps."""
+        response = yield from refusal_steps(request, version, self._told(api, error))
+        return (yield from encode_response_steps(api.key, version, correlation_id, response))
+
+    def _told(self, api: Api, error: Exception) -> KafkaError:
+        """What the client is told of an error; the log has the words of those that are ours."""
+        if isinstance(error, KafkaError):
+            return error
+        log.error("%s failed", api.name, exc_info=error)
+        return UnknownServerError()
 
     # -- binding ----------------------------------------------------------------------------
 

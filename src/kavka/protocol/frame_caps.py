@@ -30,6 +30,8 @@ WITHOUT_LISTS: Final = frozenset(
         ApiKey.RENEW_DELEGATION_TOKEN,
         ApiKey.EXPIRE_DELEGATION_TOKEN,
         ApiKey.DESCRIBE_DELEGATION_TOKEN,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
         ApiKey.VOTE,
         ApiKey.BEGIN_QUORUM_EPOCH,
         ApiKey.END_QUORUM_EPOCH,
@@ -45,12 +47,14 @@ WITHOUT_LISTS: Final = frozenset(
         ApiKey.CONTROLLER_REGISTRATION,
         ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
         ApiKey.LIST_CONFIG_RESOURCES,
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
         ApiKey.ADD_RAFT_VOTER,
         ApiKey.REMOVE_RAFT_VOTER,
         ApiKey.UPDATE_RAFT_VOTER,
     }
 )
-"""The APIs whose requests name one thing or a few, never thousands."""
+"""The APIs whose requests name one thing or some, but not many thousands."""
 
 
 class FrameCaps(NamedTuple):
@@ -69,7 +73,6 @@ class FrameCaps(NamedTuple):
         few = api_key in WITHOUT_LISTS or api_key not in API
         return min(SMALL_FRAME_BYTES if few else self.lists, self.data)
 
-    @property
-    def items(self) -> int:
-        """The most items that all lists of a request may have together."""
-        return max(self.lists, SMALL_FRAME_BYTES) // ITEM_BYTES
+    def items_of(self, api_key: int) -> int:
+        """The most items that all lists of a request of an API may have together."""
+        return (SMALL_FRAME_BYTES if api_key in WITHOUT_LISTS else max(self.lists, SMALL_FRAME_BYTES)) // ITEM_BYTES

@@ -7,7 +7,7 @@ response answers which list of the request is read off the schemas; `_ANSWERS` h
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -71,12 +71,22 @@ class _Place(NamedTuple):
 
 def refusal(request: Any, version: int, error: KafkaError) -> Any:
     """The response that says an error of all that a request asked for."""
+    steps = refusal_steps(request, version, error)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+def refusal_steps(request: Any, version: int, error: KafkaError) -> Generator[None, None, Any]:
+    """The same as a generator that gives way after every row."""
     response = build_default(API[declared(type(request)).key].response())
-    _say(response, request, version, error)
+    yield from _say(response, request, version, error)
     return response
 
 
-def _say(answer: Any, asked: Any, version: int, error: KafkaError) -> None:
+def _say(answer: Any, asked: Any, version: int, error: KafkaError) -> Iterator[None]:
     cls: type = type(answer)
     place = _place(cls, version)
     for name, unknown in place.unknown:
@@ -92,9 +102,10 @@ def _say(answer: Any, asked: Any, version: int, error: KafkaError) -> None:
         rows = getattr(answer, field.name)
         for item in _items(asked, field.name, version):
             row: Any = build_default(row_class)
-            _say(row, item, version, error)
+            yield from _say(row, item, version, error)
             _name(row, item)
             rows.append(row)
+            yield
 
 
 def _items(asked: Any, answered_by: str, version: int) -> Iterator[Any]:

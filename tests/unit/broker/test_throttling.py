@@ -34,6 +34,8 @@ SESSION = Session(7, "PLAINTEXT", "127.0.0.1", 50_000, "User:alice")
 class Slot:
     """A place for one late answer."""
 
+    left = False
+
     closed = False
     left = False
 

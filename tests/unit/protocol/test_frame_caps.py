@@ -9,6 +9,7 @@ from kavka.protocol.registry import API, ApiKey
 from kavka.protocol.schema import Array, Struct, WireType, fields_of
 
 FEW = {
+    "entries", "entity", "ops", "deletions", "upsertions",
     "features", "listeners", "feature_updates", "topics", "offline_log_dirs", "log_dirs", "cordoned_log_dirs", "owners",
     "renewers", "states_filter", "types_filter", "state_filters", "producer_id_filters", "resource_types",
     "preferred_candidates", "preferred_successors", "leader_endpoints",
@@ -34,6 +35,12 @@ def test_only_produce_is_as_large_as_the_setting() -> None:
     assert caps.of(-1) == caps.of(999) == SMALL_FRAME_BYTES
     assert max(caps.of(key) for key in API if key != ApiKey.PRODUCE) == 8 << 20
     assert FrameCaps(data=1000).of(ApiKey.METADATA) == 1000
+
+
+def test_only_long_lists_may_have_many_items() -> None:
+    caps = FrameCaps()
+    assert caps.items_of(ApiKey.OFFSET_COMMIT) == 131_072
+    assert caps.items_of(ApiKey.ALTER_CLIENT_QUOTAS) == 4_096
 
 
 def test_what_has_long_lists_is_not_among_those_that_have_none() -> None:

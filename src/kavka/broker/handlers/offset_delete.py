@@ -9,7 +9,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler, on_group
+from kavka.broker.handlers.marks import Parts, handler, on_group
 from kavka.metadata.image import MetadataImage
 from kavka.metadata.view import MetadataView
 from kavka.model.errors import TopicAuthorizationFailed, UnknownTopicOrPartition
@@ -24,8 +24,10 @@ from kavka.protocol.schemas.offset_delete import (
 from kavka.runtime.groups import Groups
 from kavka.security.acl import Operation, ResourceType
 
+LISTS = ("topics", "partitions")
 
-@handler(OffsetDeleteRequest, needs=on_group(Operation.DELETE))
+
+@handler(OffsetDeleteRequest, on_group(Operation.DELETE), Parts(LISTS, LISTS, 400))
 async def offset_delete(
     request: OffsetDeleteRequest, ctx: Context, groups: Groups, view: MetadataView
 ) -> OffsetDeleteResponse:
