@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from kavka.broker.config import NodeConfig
@@ -19,6 +18,7 @@ from kavka.broker.handlers.fetch import Fetch
 from kavka.broker.handlers.produce import Produce
 from kavka.broker.limits import connection_limits, socket_options
 from kavka.broker.metrics import LoopWatch, show_coordinators, show_replicas, show_traffic
+from kavka.broker.ports import Ports
 from kavka.broker.spreading import Spreading
 from kavka.client.connector import Connector
 from kavka.metadata.delta import between
@@ -38,7 +38,6 @@ from kavka.model.settings import (
 from kavka.net.server import BoundListener, Server
 from kavka.protocol.registry import ApiKey
 from kavka.quorum.controller_loop import ControllerLoop
-from kavka.quorum.format import random_id
 from kavka.quorum.lifecycle import BrokerLifecycle
 from kavka.quorum.producer_ids import AllocateProducerIds, ProducerIds
 from kavka.quorum.registration import Registration, register_node
@@ -88,6 +87,7 @@ class Surroundings(NamedTuple):
     metrics: Metrics
     coordinators: Sequence[Make]
     gate: Gate
+    ports: Ports
 
 
 class BrokerRole:
@@ -106,8 +106,8 @@ class BrokerRole:
         self._loading = loading
         self._registration = registration
         self._syncer = Syncer(asyncio.get_running_loop())
-        self._cleaner = Cleaner(replicas, node.clock)
-        self._sessions = fetch_sessions(node.config.values)
+        self._cleaner = Cleaner(replicas, node.clock, node.ports.compact)
+        self._sessions = fetch_sessions(node.config.values, node.ports.chance.randint)
         self._asking = None if node.config.standalone else node.quorum.channel(node.config.values[REQUEST_TIMEOUT_MS])
         self._producer_ids = self._number_producers()
         self._others = self._reach_others()
@@ -116,7 +116,7 @@ class BrokerRole:
             node.settings,
             self._syncer,
             node.clock,
-            random_id,
+            node.ports.new_id,
             self._producer_ids.next,
             self._others.ask,
             node.coordinators,
@@ -288,10 +288,10 @@ async def unless(stopping: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | N
     return None if doing.cancelled() else doing.result()
 
 
-def fetch_sessions(values: Values) -> FetchSessions:
+def fetch_sessions(values: Values, draw: Callable[[int, int], int]) -> FetchSessions:
     """An empty cache of fetch sessions."""
     slots = values[MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS]
-    return FetchSessions(slots, SESSION_EVICTION_MS, lambda: random.randint(1, MAX_SESSION_ID))
+    return FetchSessions(slots, SESSION_EVICTION_MS, lambda: draw(1, MAX_SESSION_ID))
 
 
 def previous_epoch(marks: Mapping[str, int | None], paths: list[str]) -> int:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
-import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -20,6 +18,7 @@ from kavka.broker.limits import socket_options
 from kavka.broker.listeners import controller_names
 from kavka.broker.metrics import show_quorum
 from kavka.broker.metrics_http import MetricsPage
+from kavka.broker.ports import Ports
 from kavka.client.connector import Connector
 from kavka.client.dial import Dial
 from kavka.controller.machine import Controller
@@ -35,7 +34,7 @@ from kavka.model.settings import (
     Values,
 )
 from kavka.model.types import Endpoint, TopicPartition
-from kavka.net.server import BoundListener, SocketOptions, bind
+from kavka.net.server import BoundListener, SocketOptions
 from kavka.quorum.controller_loop import ControllerLoop
 from kavka.quorum.driver import RaftDriver
 from kavka.quorum.format import (
@@ -44,7 +43,6 @@ from kavka.quorum.format import (
     NodeDirs,
     check_dirs,
     open_standalone_dirs,
-    random_id,
     read_bootstrap,
 )
 from kavka.quorum.membership import ControllerMembership
@@ -115,14 +113,16 @@ class Node:
         dial: Dial | None = None,
         coordinators: Sequence[Make] = COORDINATORS,
         tiers: Tiers | None = None,
+        ports: Ports | None = None,
     ) -> None:
         self._config = config
         self._disk = disk
         self._clock = clock
         self._coordinators = coordinators
         self._tiers = tiers
-        self._to_controllers = Connector(dial)
-        self._to_brokers = Connector(dial)
+        self._ports = ports or Ports()
+        self._to_controllers = Connector(dial, self._ports.chance.random)
+        self._to_brokers = Connector(dial, self._ports.chance.random)
         self._gate = Gate(authorizer_of(config.values))
 
     async def run(self, ready: Callable[[ReadyReport], None], stopping: asyncio.Event) -> None:
@@ -172,7 +172,7 @@ class Node:
                 running += [tasks.create_task(service.run()) for service in members]
             broker = None
             if replicas is not None:
-                loading = Loading(replicas, self._disk, self._clock, new_name)
+                loading = Loading(replicas, self._disk, self._clock, self._ports.new_name)
                 node = Surroundings(
                     config,
                     settings,
@@ -184,6 +184,7 @@ class Node:
                     metrics,
                     self._coordinators,
                     self._gate,
+                    self._ports,
                 )
                 broker = BrokerRole(node, replicas, loading, started.listeners, registration)
             show_quorum(metrics, controller)
@@ -225,7 +226,8 @@ class Node:
 
     def _bind(self, endpoints: Iterable[Endpoint], options: SocketOptions) -> list[BoundListener]:
         ports = Counter(one.port for one in (*self._config.listeners, *self._controllers()) if one.port)
-        return [bind(one.listener, one.host, one.port, options, both=ports[one.port] < 2) for one in endpoints]
+        listen = self._ports.listen
+        return [listen(one.listener, one.host, one.port, options, both=ports[one.port] < 2) for one in endpoints]
 
     def _controllers(self) -> tuple[Endpoint, ...]:
         """The controller listeners that are served: a node that stands alone needs none."""
@@ -265,10 +267,12 @@ class Node:
             quorum_settings(values, listener),
             self._clock,
             self._to_controllers,
+            draw=self._ports.chance.randrange,
         )
         machine = None
         if controls:
-            machine = Controller(dirs.node_id, dirs.cluster_id, values, draw=random.randint, new_id=random_id)
+            draw, new_id = self._ports.chance.randint, self._ports.new_id
+            machine = Controller(dirs.node_id, dirs.cluster_id, values, draw=draw, new_id=new_id)
         return ControllerLoop(
             quorum,
             machine,
@@ -289,23 +293,20 @@ class Node:
             LogDir(self._disk, path, dirs.directory_ids[path], clean=marks[path] is not None)
             for path in self._config.data_dirs
         ]
-        return ReplicaManager(dirs.node_id, self._disk, log_dirs, settings, self._clock, new_name, self._tiers)
+        return ReplicaManager(
+            dirs.node_id, self._disk, log_dirs, settings, self._clock, self._ports.new_name, self._tiers
+        )
 
     def _registration(self, started: Started) -> Registration:
         config, dirs = self._config, started.dirs
         return Registration(
-            incarnation_id=random_id(),
+            incarnation_id=self._ports.new_id(),
             endpoints=bound_endpoints(config.advertised, started.ports),
             controller_endpoints=self._controller_endpoints(started),
             directories=tuple(dirs.directory_ids[path] for path in config.data_dirs),
             rack=config.values[BROKER_RACK],
             previous_epoch=previous_epoch(started.marks, list(config.data_dirs)),
         )
-
-
-def new_name() -> str:
-    """A part of a directory's name that no other has."""
-    return secrets.token_hex(16)
 
 
 def address(endpoint: Endpoint) -> str:

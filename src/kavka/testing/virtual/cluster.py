@@ -1,0 +1,251 @@
+"""A whole cluster in one process: nodes, clients, and everything that can go wrong, from one seed."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from kavka.quorum.format import random_id
+from kavka.testing.virtual.checks import Checks
+from kavka.testing.virtual.client import Client, Workload
+from kavka.testing.virtual.faults import Faults
+from kavka.testing.virtual.machine import Process
+from kavka.testing.virtual.network import Network
+from kavka.testing.virtual.node import BROKER_PORT, CONTROLLER_PORT, SimNode
+from kavka.testing.virtual.workloads import all_workloads
+from kavka.testing.virtual.world import World
+
+START_SECONDS: Final = 30.0
+TROUBLE_SECONDS: Final = 25.0
+CALM_SECONDS: Final = 120.0
+"""How long a cluster may take to be well again once nothing hinders it."""
+FINISH_SECONDS: Final = 120.0
+VOTERS: Final = 3
+
+SETTINGS: Final = {
+    "process.roles": "broker,controller",
+    "controller.listener.names": "CONTROLLER",
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "replica.lag.time.max.ms": "3000",
+    "replica.fetch.wait.max.ms": "300",
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "auto.create.topics.enable": "false",
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+    "share.coordinator.state.topic.num.partitions": "2",
+    "offsets.commit.timeout.ms": "2000",
+    "group.initial.rebalance.delay.ms": "200",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "4000",
+    "group.consumer.min.heartbeat.interval.ms": "300",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.min.session.timeout.ms": "1000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+    "metadata.log.max.record.bytes.between.snapshots": "6000",
+    "metadata.max.retention.bytes": "20000",
+    "replica.high.watermark.checkpoint.interval.ms": "1000",
+    "log.flush.offset.checkpoint.interval.ms": "2000",
+    "log.flush.start.offset.checkpoint.interval.ms": "2000",
+    "log.cleaner.backoff.ms": "1000",
+    "log.retention.check.interval.ms": "2000",
+    "controlled.shutdown.enable": "true",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run did."""
+
+    seed: int
+    seconds: float
+    events: int
+    digest: int
+    elections: int
+    faults: int
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+class SimCluster:
+    """Three nodes that are voters and brokers, up to two more that may become voters, and a machine per workload."""
+
+    def __init__(self, seed: int, workloads: Sequence[type[Workload]] | None = None, nodes: int | None = None) -> None:
+        self.world = world = World(seed)
+        random.seed(seed)  # what clients draw that nobody gave another chance
+        self.network = Network(world)
+        self.busy = True
+        self.is_calm = False
+        chance = world.random
+        count = nodes or chance.choice((3, 3, 4, 5))
+        self.nodes = [SimNode(self.network, id_, self._settings(id_, count)) for id_ in range(1, count + 1)]
+        self.checks = Checks(self)
+        self.faults = Faults(self)
+        chosen = all_workloads() if workloads is None else workloads
+        self.workloads = [one() for one in chosen if workloads is not None or world.chance(one.share)]
+        self._stages: dict[Workload, str] = {}
+        self._clients = 0
+
+    def _settings(self, id_: int, count: int) -> dict[str, str]:
+        address = f"10.0.0.{id_}"
+        voters = ",".join(f"10.0.0.{one}:{CONTROLLER_PORT}" for one in range(1, count + 1))
+        joins = id_ > VOTERS and self.world.chance(0.5)
+        return {
+            **SETTINGS,
+            "node.id": str(id_),
+            "listeners": f"PLAINTEXT://{address}:{BROKER_PORT},CONTROLLER://{address}:{CONTROLLER_PORT}",
+            "controller.quorum.bootstrap.servers": voters,
+            **({"controller.quorum.auto.join.enable": "true"} if joins else {}),
+        }
+
+    # -- one run ------------------------------------------------------------------------
+
+    def run(self) -> Outcome:
+        """From an empty cluster through trouble to a healthy one; raises ViolationError."""
+        said = Said(self)
+        logger = logging.getLogger("kavka")
+        logger.addHandler(said)
+        try:
+            with self.world:
+                return self._run()
+        finally:
+            logger.removeHandler(said)
+
+    def _run(self) -> Outcome:
+        world = self.world
+        self._format()
+        for node in self.nodes:
+            world.after(world.between(0, 0.3), partial(self.boot, node))
+        self._until(START_SECONDS, "the nodes do not start", lambda: all(node.ready for node in self.nodes))
+        for workload in self.workloads:
+            self._start(workload)
+        self._until(START_SECONDS, "the workloads do not begin", lambda: self._are("running"))
+        self.checks.start()
+        self.faults.start(TROUBLE_SECONDS)
+        world.run_until(world.now + TROUBLE_SECONDS)
+        self.faults.stop()
+        self._until(CALM_SECONDS, "the cluster is not well though nothing hinders it", self.checks.all_is_well)
+        self.busy = False
+        self._until(CALM_SECONDS, "the workloads do not come to an end", lambda: self._are("ran"))
+        self._until(CALM_SECONDS, "the cluster is not well though nobody does anything", self.checks.all_is_quiet)
+        self.is_calm = True
+        self._until(FINISH_SECONDS, "the last look does not end", lambda: self._are("done"))
+        for workload in self.workloads:
+            for fault in workload.faults():
+                world.fail(f"{type(workload).__name__}: {fault}")
+        self.checks.at_the_end()
+        counts: Counter[str] = Counter()
+        for workload in self.workloads:
+            counts.update(workload.counts())
+        return Outcome(
+            world.seed,
+            world.now,
+            world.events,
+            world.digest,
+            self.checks.elections,
+            self.faults.count,
+            dict(sorted(counts.items())),
+        )
+
+    def _until(self, seconds: float, otherwise: str, enough: object) -> None:
+        assert callable(enough)
+        began, looked = self.world.now, -1.0
+
+        def look() -> bool:
+            nonlocal looked
+            if self.world.now - looked < 0.02:
+                return False
+            looked = self.world.now
+            return bool(enough())
+
+        if not self.world.run_until(began + seconds, look) and not enough():
+            stages = {type(one).__name__: stage for one, stage in self._stages.items()}
+            self.world.fail(f"{otherwise}: {self.checks.why(quiet=not self.busy)} {stages}")
+
+    def _are(self, stage: str) -> bool:
+        return all(self._stages.get(one) == stage for one in self.workloads)
+
+    def _start(self, workload: Workload) -> None:
+        async def main(client: Client) -> None:
+            await workload.prepare(client)
+            self._stages[workload] = "running"
+            await workload.run(client)
+            self._stages[workload] = "ran"
+            await client.calm()
+            await workload.finish(client)
+            self._stages[workload] = "done"
+
+        self.spawn(main)
+
+    def spawn(self, main: Callable[[Client], Coroutine[Any, Any, None]]) -> Process:
+        """Start a process with clients on a machine of its own."""
+        self._clients += 1
+        machine = self.network.machine(100 + self._clients, f"10.0.{1 + self._clients // 250}.{self._clients % 250}")
+
+        def ended(error: BaseException | None) -> None:
+            if error is not None:
+                self.world.fail(f"{main.__qualname__}: {describe(error)}")
+
+        process = machine.boot(lambda process: main(Client(self, process)), ended)
+        self.network.join(process)
+        return process
+
+    # -- nodes ----------------------------------------------------------------------------
+
+    def _format(self) -> None:
+        chance = self.world.random
+        new_id = partial(random_id, chance.randbytes)
+        cluster_id = str(new_id())
+        voters = self.nodes[:VOTERS]
+        initial = ",".join(f"{one.id}@{one.machine.address}:{CONTROLLER_PORT}:{new_id()}" for one in voters)
+        for node in self.nodes:
+            node.format(cluster_id, initial if node in voters else "")
+
+    def boot(self, node: SimNode) -> None:
+        """Start a node unless it runs."""
+        if node.process is None:
+            node.start(partial(self._ended, node, node.lives + 1))
+
+    def _ended(self, node: SimNode, life: int, error: BaseException | None) -> None:
+        """A node's process came to its own end."""
+        node.forget()
+        if error is not None and not self.faults.explains(node, error):
+            self.world.fail(f"node {node.id} ended: {describe(error)}")
+        self.world.after(self.world.between(0.2, 3), partial(self.boot, node))
+
+
+def describe(error: BaseException) -> str:
+    """An error and what is inside of it, in one line."""
+    if isinstance(error, BaseExceptionGroup):
+        return f"{type(error).__name__}({', '.join(describe(one) for one in error.exceptions)})"
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = f" in {trace.tb_frame.f_code.co_qualname}:{trace.tb_lineno}" if trace is not None else ""
+    return f"{error!r}{where}"
+
+
+class Said(logging.Handler):
+    """Hears of errors that the code of a node caught and told only the log of."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        super().__init__(logging.ERROR)
+        self._cluster = cluster
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """An exception that nobody expected is a fault, wherever it was caught."""
+        if record.exc_info is not None and record.exc_info[1] is not None:
+            error = record.exc_info[1]
+            for process in (machine.process for machine in self._cluster.network.machines.values()):
+                if process is not None and process.running:
+                    process.went_wrong(f"{record.name}: {record.getMessage()}: {describe(error)}", error)
+
+
+def simulate(seed: int, workloads: Sequence[type[Workload]] | None = None, nodes: int | None = None) -> Outcome:
+    """Run one cluster from a seed; raises ViolationError with what went wrong and when."""
+    return SimCluster(seed, workloads, nodes).run()
