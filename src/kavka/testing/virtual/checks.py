@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from kavka.replica.partition import Partition
     from kavka.testing.virtual.cluster import SimCluster
 
-LOOK_SECONDS: Final = 0.1
 COMPARE_SECONDS: Final = 1.0
 
 Key = tuple[Uuid, int]
@@ -28,6 +27,8 @@ class Checks:
         self._world = cluster.world
         self._leaders: dict[int, int] = {}
         self._epochs: dict[int, int] = {}
+        self._began_with: dict[int, int] = {}
+        """By epoch of the quorum: what was committed when its leader was first seen."""
         self._metadata = CommittedMetadata()
         self._partitions: dict[Key, Committed] = {}
 
@@ -37,8 +38,7 @@ class Checks:
         return len(self._leaders)
 
     def start(self) -> None:
-        """Look from now on."""
-        self._look()
+        """Compare replicas from now on."""
         self._compare()
 
     def _nodes(self) -> Iterator[tuple[SimNode, WatchedNode, ControllerLoop]]:
@@ -49,17 +49,23 @@ class Checks:
 
     # -- again and again ------------------------------------------------------------------
 
-    def _look(self) -> None:
-        """One leader of the quorum in each epoch, and epochs only grow."""
-        for one, _, controller in self._nodes():
-            quorum = controller.quorum
-            epoch = quorum.leader_epoch
-            if epoch and epoch < self._epochs.get(one.id, 0):
-                self._world.fail(f"node {one.id} goes back from epoch {self._epochs[one.id]} to {epoch}")
-            self._epochs[one.id] = max(epoch, self._epochs.get(one.id, 0))
-            if quorum.is_leader and self._leaders.setdefault(epoch, one.id) != one.id:
-                self._world.fail(f"nodes {self._leaders[epoch]} and {one.id} both lead epoch {epoch}")
-        self._world.after(LOOK_SECONDS, self._look)
+    def look(self, one: SimNode) -> None:
+        """One leader of the quorum in each epoch, epochs only grow, and a leader commits nothing before its own."""
+        node = one.node
+        if node is None or node.controller is None or self._cluster.faults.troubles_disk_of(one):
+            return  # whose disk refuses an epoch begins again with the one before, and nobody has heard of it
+        quorum = node.controller.quorum
+        epoch = quorum.leader_epoch
+        if epoch and epoch < self._epochs.get(one.id, 0):
+            self._world.fail(f"node {one.id} goes back from epoch {self._epochs[one.id]} to {epoch}")
+        self._epochs[one.id] = max(epoch, self._epochs.get(one.id, 0))
+        if not quorum.is_leader:
+            return
+        if self._leaders.setdefault(epoch, one.id) != one.id:
+            self._world.fail(f"nodes {self._leaders[epoch]} and {one.id} both lead epoch {epoch}")
+        committed, start = quorum.high_watermark, quorum.raft.epoch_start_offset
+        if self._began_with.setdefault(epoch, committed) < committed <= start:
+            self._world.fail(f"{committed} is committed by a leader whose epoch starts at {start}")
 
     def _compare(self) -> None:
         self.compare()

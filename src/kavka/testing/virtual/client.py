@@ -53,6 +53,11 @@ class Client:
         """Another process, on a machine of its own, that can be killed: `die` ends it without a word."""
         return self.cluster.spawn(main)
 
+    async def ended(self, *processes: Process) -> None:
+        """Wait until processes have come to their end."""
+        while any(one.alive for one in processes):  # noqa: ASYNC110  (no event is shared by several loops)
+            await asyncio.sleep(0.05)
+
     def pool(self, **options: Any) -> Pool:
         """The connections of one client."""
         process = self.process

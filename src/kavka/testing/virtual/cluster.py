@@ -26,6 +26,7 @@ CALM_SECONDS: Final = 120.0
 """How long a cluster may take to be well again once nothing hinders it."""
 FINISH_SECONDS: Final = 120.0
 VOTERS: Final = 3
+COORDINATOR_PARTITIONS: Final = 2
 
 SETTINGS: Final = {
     "process.roles": "broker,controller",
@@ -37,9 +38,9 @@ SETTINGS: Final = {
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
     "auto.create.topics.enable": "false",
-    "offsets.topic.num.partitions": "2",
-    "transaction.state.log.num.partitions": "2",
-    "share.coordinator.state.topic.num.partitions": "2",
+    "offsets.topic.num.partitions": str(COORDINATOR_PARTITIONS),
+    "transaction.state.log.num.partitions": str(COORDINATOR_PARTITIONS),
+    "share.coordinator.state.topic.num.partitions": str(COORDINATOR_PARTITIONS),
     "offsets.commit.timeout.ms": "2000",
     "group.initial.rebalance.delay.ms": "200",
     "group.consumer.min.session.timeout.ms": "1000",
@@ -79,6 +80,7 @@ class SimCluster:
         self.world = world = World(seed)
         random.seed(seed)  # what clients draw that nobody gave another chance
         self.network = Network(world)
+        self.coordinator_partitions = COORDINATOR_PARTITIONS
         self.busy = True
         self.is_calm = False
         chance = world.random
@@ -189,7 +191,7 @@ class SimCluster:
 
         def ended(error: BaseException | None) -> None:
             if error is not None:
-                self.world.fail(f"{main.__qualname__}: {describe(error)}")
+                self.world.fail(f"{machine.address}: {describe(error)}")
 
         process = machine.boot(lambda process: main(Client(self, process)), ended)
         self.network.join(process)
@@ -209,9 +211,9 @@ class SimCluster:
     def boot(self, node: SimNode) -> None:
         """Start a node unless it runs."""
         if node.process is None:
-            node.start(partial(self._ended, node, node.lives + 1))
+            node.start(partial(self._ended, node), partial(self.checks.look, node))
 
-    def _ended(self, node: SimNode, life: int, error: BaseException | None) -> None:
+    def _ended(self, node: SimNode, error: BaseException | None) -> None:
         """A node's process came to its own end."""
         node.forget()
         if error is not None and not self.faults.explains(node, error):

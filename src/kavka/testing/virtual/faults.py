@@ -64,6 +64,10 @@ class Faults:
             return True
         return node.id in self._disk_trouble and isinstance(error, KafkaStorageError | OSError)
 
+    def troubles_disk_of(self, node: SimNode) -> bool:
+        """Whether the disk of a node may refuse what is written."""
+        return node.id in self._disk_trouble
+
     # -- choosing -------------------------------------------------------------------------
 
     def _next(self) -> None:
@@ -73,11 +77,11 @@ class Faults:
             (5, self._kill_controller),
             (5, self._kill_some),
             (2, self._kill_several),
-            (3, self._stop_some),
+            (4, self._stop_some),
             (3, self._pause_some),
             (3, self._part_controller),
-            (3, self._part_some),
-            (2, self._part_clients),
+            (4, self._part_some),
+            (4, self._part_clients),
             (3, self._slow_network),
             (3, self._reset),
             (2, self._slow_disk),
@@ -153,7 +157,9 @@ class Faults:
         self._part([one for one in clients if self._world.chance(0.5)])
 
     def _part(self, machines: list[Machine]) -> None:
-        self._network.part(machines, one_way=self._world.chance(0.4))
+        """Part machines from all others, or from the nodes alone: then clients still reach both sides."""
+        others = [node.machine for node in self._cluster.nodes] if self._world.chance(0.5) else None
+        self._network.part(machines, others, one_way=self._world.chance(0.4))
         self._later(0.3, 6, self._network.heal)
 
     def _slow_network(self) -> None:

@@ -82,6 +82,8 @@ class Process:
         self.slow_cpu = 0.0
         """In which share of its looks at the clock it finds that another program had the processor."""
         self.slow_disk = 1.0
+        self.watch: Callable[[], None] | None = None
+        """Called after each turn, by whoever looks on."""
         self.closing: list[Callable[[], None]] = []
         """Called when it is gone, however it went."""
         self._spent = 0.0
@@ -203,6 +205,8 @@ class Process:
         self.running = False
         if self.fault is not None:
             self.world.fail(self.fault)
+        if self.watch is not None:
+            self.watch()
         self._free_at = self.world.now + self._spent + self.random.uniform(*TURN_SECONDS)
         self._spent = 0.0
         self.plan()

@@ -217,11 +217,12 @@ class Network:
         """Whether nothing passes."""
         return (source.address, target.address) in self._parted
 
-    def part(self, inside: list[Machine], *, one_way: bool = False) -> None:
+    def part(self, inside: list[Machine], others: list[Machine] | None = None, *, one_way: bool = False) -> None:
         """Let nothing pass between these machines and the others, or nothing from them to the others."""
         names = [one.address for one in inside]
+        outside = self.machines if others is None else [one.address for one in others]
         for name in names:
-            for other in self.machines:
+            for other in outside:
                 if other not in names:
                     self._parted.add((name, other))
                     if not one_way:

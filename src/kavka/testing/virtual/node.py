@@ -78,12 +78,13 @@ class SimNode:
         """The life that it has now."""
         return self.machine.process
 
-    def start(self, ended: Callable[[BaseException | None], None]) -> None:
-        """Begin a life."""
+    def start(self, ended: Callable[[BaseException | None], None], watch: Callable[[], None]) -> None:
+        """Begin a life; `watch` is called after each of its turns."""
         self.lives += 1
         self.ready = False
         self.network.back(self.machine)
         process = self.machine.boot(self._main, ended)
+        process.watch = watch
         self.network.join(process)
 
     async def _main(self, process: Process) -> None:

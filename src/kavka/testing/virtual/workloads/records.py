@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 
 from kavka.client.batching import Delivery
 from kavka.client.fetched import ConsumerRecord
@@ -31,15 +32,15 @@ class Records(Workload):
     async def prepare(self, client: Client) -> None:
         """Create the topic."""
         pool = client.pool()
-        await client.admin(pool).create_topic(TOPIC, partitions=PARTITIONS)
+        rolls = client.chance.choice(({}, {"segment.ms": "1500"}, {"segment.ms": "4000"}))
+        await client.admin(pool).create_topic(TOPIC, partitions=PARTITIONS, configs=rolls)
         await pool.close()
 
     async def run(self, client: Client) -> None:
-        """Write and read."""
-        async with asyncio.TaskGroup() as tasks:
-            for name in IN_FLIGHT:
-                tasks.create_task(self._write(client, name))
-            tasks.create_task(self._follow(client))
+        """Write and read, each on a machine that can be cut off from the others."""
+        writers = [client.spawn(partial(self._write, name=name)) for name in IN_FLIGHT]
+        await self._follow(client)
+        await client.ended(*writers)
 
     async def _write(self, client: Client, name: str) -> None:
         chance, pool = client.chance, client.pool()
