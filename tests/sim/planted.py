@@ -23,13 +23,13 @@ from kavka.storage import dirs, replay
 from kavka.storage import log as logs
 from kavka.storage.producer_snapshot import encode_snapshot
 from kavka.storage.producer_state import ProducerStates
-from kavka.testing.virtual.client import Workload
-from kavka.testing.virtual.workloads.administration import Administration
-from kavka.testing.virtual.workloads.members import Members
-from kavka.testing.virtual.workloads.offsets import Offsets
-from kavka.testing.virtual.workloads.records import Records
-from kavka.testing.virtual.workloads.repeats import Repeats
-from kavka.testing.virtual.workloads.transactions import Transactions
+from kavka.testing.sim.client import Workload
+from kavka.testing.sim.workloads.administration import Administration
+from kavka.testing.sim.workloads.members import Members
+from kavka.testing.sim.workloads.offsets import Offsets
+from kavka.testing.sim.workloads.records import Records
+from kavka.testing.sim.workloads.repeats import Repeats
+from kavka.testing.sim.workloads.transactions import Transactions
 
 Patch = pytest.MonkeyPatch
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kavka.testing.virtual.machine import Machine, Process
-from kavka.testing.virtual.world import ViolationError, World
+from kavka.testing.sim.machine import Machine, Process
+from kavka.testing.sim.world import ViolationError, World
 
 Main = Callable[[Process], Coroutine[Any, Any, None]]
 

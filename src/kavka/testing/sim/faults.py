@@ -7,11 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kavka.model.errors import KafkaStorageError, RequestTimedOut
-from kavka.testing.virtual.machine import Machine
-from kavka.testing.virtual.node import SimNode
+from kavka.testing.sim.machine import Machine
+from kavka.testing.sim.node import SimNode
 
 if TYPE_CHECKING:
-    from kavka.testing.virtual.cluster import SimCluster
+    from kavka.testing.sim.cluster import SimCluster
 
 PAUSE_SECONDS: Final = (0.3, 4.0)
 SKEW_MS: Final = 5_000

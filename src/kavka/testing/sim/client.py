@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from kavka.client.admin import Admin
 from kavka.client.consumer import Consumer
+from kavka.client.fetched import ConsumerRecord
 from kavka.client.group_consumer import GroupConsumer
 from kavka.client.pool import Pool
 from kavka.client.producer import Producer
+from kavka.model.errors import KafkaError
 from kavka.model.types import TopicPartition, Uuid
-from kavka.testing.virtual.machine import Process
-from kavka.testing.virtual.network import Network, SimDial
-from kavka.testing.virtual.node import BROKER_PORT
+from kavka.testing.sim.machine import Process
+from kavka.testing.sim.network import Network, SimDial
+from kavka.testing.sim.node import BROKER_PORT
 
 if TYPE_CHECKING:
-    from kavka.testing.virtual.cluster import SimCluster
+    from kavka.testing.sim.cluster import SimCluster
 
 
 class Client:
@@ -79,6 +81,22 @@ class Client:
         """A member of a group."""
         chance = self.process.random
         return GroupConsumer(pool, new_id=lambda: Uuid(chance.randbytes(16)), **options)
+
+    async def follow(self, topic: str, given: Callable[[ConsumerRecord], None], **options: Any) -> None:
+        """Read a topic as it comes, for as long as there is trouble: one reader after another, each from the start."""
+        while self.busy:
+            pool = self.pool()
+            try:
+                async with self.consumer(pool, **options) as consumer:
+                    await consumer.assign(topic, start="start")
+                    stop_at = self.now + self.chance.uniform(1, 20)
+                    while self.busy and self.now < stop_at:
+                        for record in await consumer.read(timeout_ms=500):
+                            given(record)
+            except KafkaError:
+                await asyncio.sleep(0.1)
+            finally:
+                await pool.close()
 
     def admin(self, pool: Pool) -> Admin:
         """An administrator."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable
+from functools import partial
 
 from kavka.client.fetched import ConsumerRecord
 from kavka.client.offsets import LATEST
@@ -12,7 +13,7 @@ from kavka.client.producer import Producer
 from kavka.model.errors import KafkaError
 from kavka.model.types import TopicPartition
 from kavka.testing.checker import History, check
-from kavka.testing.virtual.client import Client, Workload, name_of
+from kavka.testing.sim.client import Client, Workload, name_of
 
 CARTS, BILLS = "carts", "bills"
 PARTITIONS = 2
@@ -42,7 +43,8 @@ class Transactions(Workload):
         """Feed, process and read."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._feed(client))
-            tasks.create_task(self._follow(client))
+            follow = client.follow(BILLS, partial(self._note, "follower"), isolation="read_committed")
+            tasks.create_task(follow)
             for name in ("biller", "other"):
                 tasks.create_task(self._process(client, name))
 
@@ -125,22 +127,9 @@ class Transactions(Workload):
         self._committed += 1
         return True
 
-    async def _follow(self, client: Client) -> None:
-        """Read what is committed as it comes."""
-        while client.busy:
-            pool = client.pool()
-            try:
-                async with client.consumer(pool, isolation="read_committed") as consumer:
-                    await consumer.assign(BILLS, start="start")
-                    stop_at = client.now + client.chance.uniform(1, 20)
-                    while client.busy and client.now < stop_at:
-                        for record in await consumer.read(timeout_ms=500):
-                            at = f"{record.topic}-{record.partition}"
-                            self._history.read("follower", at, record.offset, (record.value or b"").decode())
-            except KafkaError:
-                await asyncio.sleep(0.1)
-            finally:
-                await pool.close()
+    def _note(self, reader: str, record: ConsumerRecord) -> None:
+        at = f"{record.topic}-{record.partition}"
+        self._history.read(reader, at, record.offset, (record.value or b"").decode())
 
     async def finish(self, client: Client) -> None:
         """Wait until no transaction is open, and read everything."""
@@ -156,8 +145,7 @@ class Transactions(Workload):
         async with client.consumer(pool, isolation="read_committed") as consumer:
             await consumer.assign(BILLS, start="start")
             async for record in consumer.until_end():
-                at = f"{record.topic}-{record.partition}"
-                self._history.read("last", at, record.offset, (record.value or b"").decode())
+                self._note("last", record)
             for tp in partitions:
                 self._history.reached("last", name_of(tp), ends[tp].offset)
         for row in await admin.list_transactions():

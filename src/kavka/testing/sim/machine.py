@@ -9,9 +9,9 @@ from concurrent.futures import Executor
 from struct import pack
 from typing import Any, Final
 
-from kavka.testing.virtual.disk import Drive, SimDisk
-from kavka.testing.virtual.loop import VirtualLoop
-from kavka.testing.virtual.world import World
+from kavka.testing.sim.disk import Drive, SimDisk
+from kavka.testing.sim.loop import VirtualLoop
+from kavka.testing.sim.world import World
 
 EPOCH_MS: Final = 1_750_000_000_000
 LOOK_SECONDS: Final = 2e-6

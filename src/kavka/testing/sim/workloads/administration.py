@@ -10,8 +10,8 @@ from kavka.client.admin_cluster import UpgradeType
 from kavka.client.admin_configs import ConfigResource, ResourceType
 from kavka.model.errors import KafkaError
 from kavka.model.types import TopicPartition
-from kavka.testing.virtual.client import Client, Workload
-from kavka.testing.virtual.node import CONTROLLER_PORT
+from kavka.testing.sim.client import Client, Workload
+from kavka.testing.sim.node import CONTROLLER_PORT
 
 RETENTION = "retention.ms"
 MAX_TOPICS = 6

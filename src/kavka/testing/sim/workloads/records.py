@@ -11,7 +11,7 @@ from kavka.client.fetched import ConsumerRecord
 from kavka.model.errors import KafkaError
 from kavka.model.types import TopicPartition
 from kavka.testing.checker import History, check
-from kavka.testing.virtual.client import Client, Workload, name_of
+from kavka.testing.sim.client import Client, Workload, name_of
 
 TOPIC = "orders"
 PARTITIONS = 3
@@ -39,7 +39,7 @@ class Records(Workload):
     async def run(self, client: Client) -> None:
         """Write and read, each on a machine that can be cut off from the others."""
         writers = [client.spawn(partial(self._write, name=name)) for name in IN_FLIGHT]
-        await self._follow(client)
+        await client.follow(TOPIC, partial(self._note, "follower"))  # what was read once may never be otherwise
         await client.ended(*writers)
 
     async def _write(self, client: Client, name: str) -> None:
@@ -76,22 +76,6 @@ class Records(Workload):
         value = (record.value or b"").decode()
         if IN_FLIGHT[value[0]] == 1:
             self._history.read(reader, f"{record.topic}-{record.partition}", record.offset, value)
-
-    async def _follow(self, client: Client) -> None:
-        """Read what there is as it comes: what was read once may never be otherwise."""
-        while client.busy:
-            pool = client.pool()
-            try:
-                async with client.consumer(pool, out_of_range="start") as consumer:
-                    await consumer.assign(TOPIC, start="start")
-                    stop_at = client.now + client.chance.uniform(1, 20)
-                    while client.busy and client.now < stop_at:
-                        for record in await consumer.read(timeout_ms=500):
-                            self._note("follower", record)
-            except KafkaError:
-                await asyncio.sleep(0.1)
-            finally:
-                await pool.close()
 
     async def finish(self, client: Client) -> None:
         """Read everything from the start."""

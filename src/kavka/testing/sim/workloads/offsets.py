@@ -16,7 +16,7 @@ from kavka.metadata.names import CONSUMER_OFFSETS
 from kavka.model.errors import KafkaError
 from kavka.model.types import TopicPartition
 from kavka.runtime.shards import partition_of
-from kavka.testing.virtual.client import Client, Workload
+from kavka.testing.sim.client import Client, Workload
 
 TOPIC: Final = "pages"
 GROUPS: Final = ("ledger", "journal")

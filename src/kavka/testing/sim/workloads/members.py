@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from kavka.model.errors import KafkaError
-from kavka.testing.virtual.client import Client, Workload
+from kavka.testing.sim.client import Client, Workload
 
 TOPIC = "clicks"
 PARTITIONS = 3

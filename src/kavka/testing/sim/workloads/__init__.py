@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from pkgutil import iter_modules
 
-from kavka.testing.virtual.client import Workload
+from kavka.testing.sim.client import Workload
 
 
 def all_workloads() -> list[type[Workload]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from kavka.quorum.driver import RaftDriver
-from kavka.testing.virtual.node import SimNode
+from kavka.testing.sim.node import SimNode
 
 READ_BYTES: Final = 1 << 20
 _HEADER: Final = struct.Struct(">qiibIhi")

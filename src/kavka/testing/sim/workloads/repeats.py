@@ -12,7 +12,7 @@ from kavka.model.errors import DuplicateSequenceNumber, KafkaError, error_for
 from kavka.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kavka.protocol.schemas.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from kavka.records.builder import BatchBuilder
-from kavka.testing.virtual.client import Client, Workload
+from kavka.testing.sim.client import Client, Workload
 
 TOPIC: Final = "receipts"
 PARTITIONS: Final = 2
