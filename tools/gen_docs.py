@@ -222,32 +222,12 @@ def stale() -> list[str]:
     return [name for name, page in PAGES.items() if not (ROOT / name).exists() or (ROOT / name).read_text() != page()]
 
 
-NOT_SERVED = ("coordinator/share",)
-"""Packages that are not in the lists of what a node runs yet: their settings have no effect."""
-
-NO_TIER_YET = frozenset(
-    {
-        "local.retention.bytes",
-        "local.retention.ms",
-        "log.local.retention.bytes",
-        "log.local.retention.ms",
-        "remote.fetch.max.wait.ms",
-        "remote.list.offsets.request.timeout.ms",
-        "remote.log.storage.system.enable",
-        "remote.storage.enable",
-    }
-)
-"""What is read where a tier would be asked: as no node has one yet, nothing comes of it."""
-
-
 def misnamed() -> dict[str, str]:
     """Keys that the pages call effective although no code acts on them, or the reverse, and which of the two."""
     acted = acted_on()
     found = {}
     for prefix, settings in (("", BROKER), ("TOPIC_", TOPIC), ("", group.SETTINGS)):
         for setting in settings.values():
-            if setting.name in NO_TIER_YET:
-                continue
             effective = prefix + constant(setting) in acted or any(follower in acted for follower in followers(setting))
             if effective != setting.honoured:
                 found[setting.name] = "has an effect" if effective else "has no effect"
@@ -268,8 +248,6 @@ def acted_on() -> set[str]:
     tables = source / "model" / "settings"
     found: set[str] = set()
     for file in source.rglob("*.py"):
-        if any(file.is_relative_to(source / package) for package in NOT_SERVED):
-            continue
         if not file.is_relative_to(tables) or file.name == "rules.py":
             found |= names_in(ast.parse(file.read_text()))
     return found | {constant(BROKER[name]) for name in OTHER_NAMES}

@@ -9,11 +9,13 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kavka.client import (
+    DEFAULT,
     Admin,
     ConfigResource,
     ConfigSource,
     NewTopic,
     Producer,
+    QuotaEntity,
     ResourceType,
     TopicPartition,
 )
@@ -21,6 +23,7 @@ from kavka.model.errors import (
     InvalidConfig,
     InvalidPartitions,
     InvalidReplicationFactor,
+    InvalidRequest,
     InvalidTopicException,
     InvalidUpdateVersion,
     TopicAlreadyExists,
@@ -149,6 +152,34 @@ def test_configs_are_set_deleted_appended_subtracted_and_replaced(kavka: Kavka) 
         await becomes(admin, {"max.message.bytes": "5000"})
         with pytest.raises(InvalidConfig):
             await admin.alter_configs(topic, set={"retention.ms": "soon"})
+
+    run(kavka, work)
+
+
+def test_quotas_are_set_shown_and_removed(kavka: Kavka) -> None:
+    app = kavka.topic()  # a name that no other test has
+    both, anybody = QuotaEntity(user="alice", client_id=app), QuotaEntity(user=DEFAULT, client_id=app)
+
+    async def becomes(admin: Admin, wanted: QuotaEntity, expected: dict[QuotaEntity, dict[str, float]]) -> None:
+        async def check() -> bool:
+            return await admin.describe_quotas(wanted) == expected
+
+        await settled(check)
+
+    async def work(admin: Admin) -> None:
+        await admin.alter_quotas(both, {"producer_byte_rate": 1024.0, "request_percentage": 12.5})
+        await admin.alter_quotas(anybody, {"consumer_byte_rate": 2048.0})
+        of_alice = {both: {"producer_byte_rate": 1024.0, "request_percentage": 12.5}}
+        await becomes(admin, QuotaEntity(client_id=app), {**of_alice, anybody: {"consumer_byte_rate": 2048.0}})
+        await becomes(admin, QuotaEntity(user="alice", client_id=app), of_alice)
+        await becomes(admin, anybody, {anybody: {"consumer_byte_rate": 2048.0}})
+        assert await admin.describe_quotas(QuotaEntity(client_id=app), strict=True) == {}
+        with pytest.raises(InvalidRequest):
+            await admin.alter_quotas(both, {"producer_byte_rate": -1.0})
+        await admin.alter_quotas(both, {"producer_byte_rate": None, "request_percentage": None}, validate_only=True)
+        await admin.alter_quotas(both, {"producer_byte_rate": None, "request_percentage": None})
+        await admin.alter_quotas(anybody, {"consumer_byte_rate": None})
+        await becomes(admin, QuotaEntity(client_id=app), {})
 
     run(kavka, work)
 

@@ -41,7 +41,7 @@ from kavka.protocol.schemas.produce import PartitionProduceData, ProduceRequest,
 from kavka.records.batch import BatchInfo, records, scan
 from kavka.records.builder import BatchBuilder
 from kavka.replica.rules import TopicRules
-from kavka.replica.tier import OffsetElsewhere, RecordsElsewhere, TieredRecords
+from kavka.replica.tier import OffsetElsewhere, RecordsElsewhere, StateBefore, StateElsewhere, TieredRecords
 from kavka.storage.disk import RealDisk
 from kavka.storage.segment import TimestampOffset
 
@@ -103,6 +103,9 @@ class Shelf:
             return None
 
         return self._answer(find)
+
+    def state_after(self, offset: int, leader_epoch: int) -> StateElsewhere:
+        return self._answer(lambda: StateBefore(offset + 1, [(leader_epoch, 0)], None))
 
     def _answer(self, find: Callable[[], T]) -> asyncio.Future[T]:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()

@@ -11,7 +11,10 @@ from kavka.protocol.registry import API
 from kavka.protocol.schema import declared
 from kavka.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from kavka.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kavka.protocol.schemas.sasl_authenticate import SaslAuthenticateRequest
+from kavka.protocol.schemas.sasl_handshake import SaslHandshakeRequest
 from kavka.records.builder import BatchBuilder
+from kavka.security.sasl.exchange import SaslClient
 
 PATIENCE_S = 60.0
 
@@ -23,19 +26,31 @@ class HangupError(ConnectionError):
 class Raw:
     """One request, one answer."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, client_id: str = "crash-tests") -> None:
+        self._client_id = client_id
         host, _, port = bootstrap.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
 
     def call(self, request: object, version: int) -> Any:
         """Send a request and wait for its answer."""
         try:
-            self._socket.sendall(encode_request(version, 1, "crash-tests", request))
+            self._socket.sendall(encode_request(version, 1, self._client_id, request))
             (size,) = struct.unpack(">i", self._receive(4))
             _, answer = parse_response(API[declared(type(request)).key], version, self._receive(size))
         except (ConnectionResetError, BrokenPipeError) as error:
             raise HangupError(str(error)) from error
         return answer
+
+    def log_in(self, mechanism: str, exchange: SaslClient) -> int:
+        """Log in; the error code."""
+        chosen = self.call(SaslHandshakeRequest(mechanism=mechanism), 1)
+        token: bytes | None = exchange.begin()
+        while not chosen.error_code and token is not None:
+            answer = self.call(SaslAuthenticateRequest(auth_bytes=token), 2)
+            if answer.error_code:
+                return int(answer.error_code)
+            token = exchange.respond(bytes(answer.auth_bytes))
+        return int(chosen.error_code)
 
     def produce(self, topic: str, value: bytes, partition: int = 0) -> tuple[int, int]:
         """Write one record with acks=all; error code and offset."""

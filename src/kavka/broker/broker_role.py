@@ -17,8 +17,10 @@ from kavka.broker.handlers import HANDLERS
 from kavka.broker.handlers.fetch import Fetch
 from kavka.broker.handlers.produce import Produce
 from kavka.broker.limits import connection_limits, socket_options
-from kavka.broker.metrics import LoopWatch, show_coordinators, show_replicas, show_traffic
+from kavka.broker.live_listeners import Bind, LiveListeners
+from kavka.broker.metrics import LoopWatch, show_coordinators, show_quotas, show_replicas, show_traffic
 from kavka.broker.ports import Ports
+from kavka.broker.quotas import Quotas
 from kavka.broker.spreading import Spreading
 from kavka.client.connector import Connector
 from kavka.metadata.delta import between
@@ -35,12 +37,15 @@ from kavka.model.settings import (
     REQUEST_TIMEOUT_MS,
     Values,
 )
+from kavka.net.limits import ConnectionLimits
 from kavka.net.server import BoundListener, Server
 from kavka.protocol.registry import ApiKey
 from kavka.quorum.controller_loop import ControllerLoop
+from kavka.quorum.internal_topics import InternalTopic, create_if_missing
 from kavka.quorum.lifecycle import BrokerLifecycle
 from kavka.quorum.producer_ids import AllocateProducerIds, ProducerIds
 from kavka.quorum.registration import Registration, register_node
+from kavka.quorum.requested_topics import RequestedTopics
 from kavka.quorum.topic_creation import TopicCreation
 from kavka.replica.cleaner import Cleaner
 from kavka.replica.fetching import FetchSessions
@@ -54,6 +59,7 @@ from kavka.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from kavka.broker.replicating import Replicating
+    from kavka.broker.tiering import Tending, Tiering
     from kavka.runtime.coordinators import Make
 
 log = logging.getLogger(__name__)
@@ -87,7 +93,10 @@ class Surroundings(NamedTuple):
     metrics: Metrics
     coordinators: Sequence[Make]
     gate: Gate
+    quotas: Quotas
+    bind: Bind
     ports: Ports
+    tiering: Tiering | None = None
 
 
 class BrokerRole:
@@ -111,6 +120,8 @@ class BrokerRole:
         self._asking = None if node.config.standalone else node.quorum.channel(node.config.values[REQUEST_TIMEOUT_MS])
         self._producer_ids = self._number_producers()
         self._others = self._reach_others()
+        self._creation = TopicCreation(node.controller, self._asking)
+        self._requested = RequestedTopics(self._creation, node.clock)
         self._coordinating = Coordinating(
             replicas,
             node.settings,
@@ -119,22 +130,34 @@ class BrokerRole:
             node.ports.new_id,
             self._producer_ids.next,
             self._others.ask,
+            self._create_internal,
             node.coordinators,
         )
         self._running: list[asyncio.Task[None]] = []
         self._alone = node.config.standalone
         self._lifecycle = self._join()
         self._replicating = None if self._alone else self._replicate()
+        self._tending = self._tend(node.tiering) if node.tiering is not None else None
         self._dispatcher = self._dispatch()
-        limits, options = connection_limits(node.settings.values), socket_options(node.config.values)
+        node.quotas.subscribe(self._dispatcher.hold_against)
+        options = socket_options(node.config.values)
+        limits = connection_limits(node.settings.values)
         self._server = Server(listeners, self._dispatcher, limits, options, node.clock, node.gate.admit)
-        node.settings.subscribe(lambda values: self._server.limit(connection_limits(values)))
+        self._listening = LiveListeners(self._server, listeners, node.bind)
+        node.settings.subscribe(lambda values: self._server.limit(self._limits()))
+        node.quotas.subscribe(lambda quotas: self._server.limit(self._limits()))
         self.epoch = -1
         """The broker epoch of this start; -1 until it is registered."""
         self.loaded = False
         """Whether all that is on disk was looked at: only then may it be marked as left in order."""
 
     # -- putting together -----------------------------------------------------------------------
+
+    def _limits(self) -> ConnectionLimits:
+        node = self._node
+        return connection_limits(
+            node.settings.values, self._listening.names, node.config.inter_broker_listener, node.quotas
+        )
 
     def _join(self) -> BrokerLifecycle:
         values, replicas = self._node.config.values, self._replicas
@@ -163,6 +186,9 @@ class BrokerRole:
             timeout_ms=node.config.values[REQUEST_TIMEOUT_MS],
         )
 
+    async def _create_internal(self, topic: InternalTopic) -> None:
+        await create_if_missing(self._creation, topic, self._node.settings.values)
+
     def _replicate(self) -> Replicating:
         from kavka.broker.replicating import Replicating  # a node that is alone starts faster without
 
@@ -177,6 +203,11 @@ class BrokerRole:
             broker_epoch=lambda: self.epoch,
             leaving=lambda: self._lifecycle.leaving,
         )
+
+    def _tend(self, tiering: Tiering) -> Tending:
+        node, listener = self._node, self._node.config.inter_broker_listener
+        here = [one for one in self._registration.endpoints if one.listener == listener]
+        return tiering.join(self._replicas, self._creation, node.inter_broker, here)
 
     def _dispatch(self) -> Dispatcher:
         node, replicas = self._node, self._replicas
@@ -194,9 +225,11 @@ class BrokerRole:
             self._producer_ids,
             node.settings,
             forwarding,
-            TopicCreation(node.controller, channel),
+            self._creation,
+            self._requested,
             waiting,
             node.gate,
+            node.quotas,
         ]
         spreading = Spreading(node.controller.node_id, lambda: node.controller.image, self._others.ask)
 
@@ -221,11 +254,14 @@ class BrokerRole:
             self.epoch = await register_node(self._node.controller, self._registration)
             self._lifecycle.take_over(self.epoch)
             self._running.append(self._node.tasks.create_task(self._lifecycle.run()))
-        services: list[Service] = [self._server, self._coordinating]
+        services: list[Service] = [self._server, self._coordinating, self._requested]
         services.append(Housekeeping(self._replicas, self._syncer, self._node.clock))
         services += [self._cleaner, LoopWatch(self._node.metrics, self._node.clock)]
         services += self._replicating.services if self._replicating is not None else ()
+        services += [self._tending] if self._tending is not None else ()
         self._running += [self._node.tasks.create_task(service.run()) for service in services]
+        self._listening.follow(self._node.settings.values)
+        self._node.settings.subscribe(self._listening.follow)
         self._show()
         return self._alone or bool(await unless(stopping, self._lifecycle.come_into_service()))
 
@@ -247,12 +283,17 @@ class BrokerRole:
         if self._replicating is not None:
             self._replicating.start(image)
             controller.subscribe(self._replicating.apply)
+        if self._tending is not None:
+            controller.subscribe(self._tending.apply)
 
     def _show(self) -> None:
         metrics = self._node.metrics
         show_traffic(metrics, self._dispatcher, self._server)
+        show_quotas(metrics, self._node.quotas)
         show_replicas(metrics, self._replicas, self._sessions, self._cleaner)
         show_coordinators(metrics, self._coordinating)
+        if self._tending is not None:
+            self._tending.show(metrics)
 
     async def bind_all(self) -> None:
         """Load the coordinators and every handler, so that no first request waits for one."""

@@ -27,12 +27,14 @@ from kavka.model.settings import (
     CORDONED_LOG_DIRS,
     KAVKA_LOG_FORMAT,
     KAVKA_LOG_LEVEL,
+    KAVKA_REMOTE_STORAGE_URL,
     LISTENERS,
     LOG_DIR,
     LOG_DIRS,
     METADATA_LOG_DIR,
     NODE_ID,
     PROCESS_ROLES,
+    REMOTE_LOG_STORAGE_SYSTEM_ENABLE,
     SettingError,
     Values,
     broker_values,
@@ -44,7 +46,6 @@ from kavka.model.types import EVERY_ADDRESS, Endpoint
 ENVIRONMENT_PREFIX: Final = "KAVKA_"
 STANDALONE: Final[Mapping[str, str]] = {"listeners": "PLAINTEXT://127.0.0.1:9092", "log.dirs": "kavka-data"}
 """What a node without a configuration file is given beyond Kafka's defaults: it serves this machine alone."""
-SERVED_PROTOCOLS: Final = frozenset({"PLAINTEXT"})
 
 
 class ConfigError(Exception):
@@ -124,7 +125,7 @@ def node_config(
         check_broker(values)
         config = _assemble(values, this_host or reachable_name)
         authorizer_of(values)  # one that cannot be honoured must not look as if it were
-        for check in (_check_identity, _check_directories, _check_timeouts, _check_served):
+        for check in (_check_identity, _check_directories, _check_timeouts):
             check(config)
         if not config.standalone:
             _check_member(config)
@@ -259,15 +260,6 @@ def _check_timeouts(config: NodeConfig) -> None:
     )
 
 
-def _check_served(config: NodeConfig) -> None:
-    for listener in (*config.listeners, *config.controller_listeners):
-        _demand(
-            listener.security_protocol in SERVED_PROTOCOLS,
-            f"{LISTENERS.name}: {listener.listener} is {listener.security_protocol}, "
-            f"this version serves only {', '.join(sorted(SERVED_PROTOCOLS))}",
-        )
-
-
 def _check_member(config: NodeConfig) -> None:
     """The rules for a node that shares a cluster, by its roles; Kafka demands them of every node."""
     values = config.values
@@ -312,6 +304,8 @@ def _warnings(texts: Mapping[str, str], values: Values) -> Iterator[str]:
             idle.append(key)
     if idle:
         yield f"accepted without effect: {', '.join(idle)}"
+    if values[REMOTE_LOG_STORAGE_SYSTEM_ENABLE] and values[KAVKA_REMOTE_STORAGE_URL] is None:
+        yield f"{REMOTE_LOG_STORAGE_SYSTEM_ENABLE.name} has no effect without {KAVKA_REMOTE_STORAGE_URL.name}"
     heartbeat, session = values[BROKER_HEARTBEAT_INTERVAL_MS], values[BROKER_SESSION_TIMEOUT_MS]
     if heartbeat * 2 > session:
         yield f"{BROKER_HEARTBEAT_INTERVAL_MS.name} is more than half of {BROKER_SESSION_TIMEOUT_MS.name}"

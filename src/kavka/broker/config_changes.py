@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from kavka.broker.context import Context
 from kavka.broker.forwarding import Forwarding
+from kavka.broker.live_listeners import check_listeners
 from kavka.controller.configs import Op, Outcomes, applied
 from kavka.metadata.image import ConfigResource, ConfigsImage, ResourceType
-from kavka.model.errors import BY_CODE, InvalidRequest, KafkaError, UnknownServerError
-from kavka.model.settings import Values
+from kavka.model.errors import BY_CODE, InvalidConfig, InvalidRequest, KafkaError, UnknownServerError
+from kavka.model.settings import SettingError, Values, with_dynamic
 from kavka.model.settings.rules import validate_broker
 from kavka.protocol.schema import replace
 from kavka.security.acl import Operation
 from kavka.security.acl import ResourceType as AclResource
+from kavka.telemetry.loggers import LEVELS, ROOT, exists, set_level
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -66,7 +71,7 @@ class ConfigChecks:
     def increments(self, resource: RequestedResource) -> dict[str, tuple[int, str | None]]:
         """The operations on a resource's keys."""
         empty = [one.name for one in resource.configs if one.value is None and one.config_operation != Op.DELETE]
-        self._check_keys(resource, empty)
+        self._check_keys(resource, empty, {*CHANGEABLE, ResourceType.BROKER_LOGGER})
         keys = {one.name: (int(one.config_operation), one.value) for one in resource.configs}
         of = ConfigResource(resource.resource_type, resource.resource_name)
         if of.type == ResourceType.BROKER:
@@ -74,13 +79,15 @@ class ConfigChecks:
             self._check_broker(resource, {**now, **applied(of, now, keys)})
         return keys
 
-    def _check_keys(self, resource: RequestedResource, empty: Sequence[str]) -> None:
+    def _check_keys(
+        self, resource: RequestedResource, empty: Sequence[str], types: Collection[int] = CHANGEABLE
+    ) -> None:
         names = Counter(one.name for one in resource.configs)
         if len(names) < len(resource.configs):
             raise InvalidRequest(f"{next(name for name, times in names.items() if times > 1)} is set more than once")
         if empty:
             raise InvalidRequest(f"a value is missing for {', '.join(empty)}")
-        if resource.resource_type not in CHANGEABLE:
+        if resource.resource_type not in types:
             raise InvalidRequest(f"resources of type {resource.resource_type} cannot be configured")
 
     def _check_broker(self, resource: RequestedResource, texts: Texts) -> None:
@@ -92,12 +99,51 @@ class ConfigChecks:
             raise InvalidRequest(f"this is broker {self._node_id}: broker {name} is configured at its own address")
         new = {key: text for key, text in texts.items() if text is not None}
         configs = self._configs
-        validate_broker(
+        after = validate_broker(
             self._static,
             per_broker=new if name else configs.of_broker(self._node_id),
             cluster=configs.of_all_brokers if name else new,
             one_broker=bool(name),
         )
+        before = with_dynamic(self._static, configs.of_broker(self._node_id), configs.of_all_brokers)
+        try:
+            check_listeners(self._static, before, after)
+        except SettingError as error:
+            raise InvalidRequest(str(error)) from None
+
+
+class LoggerChanges:
+    """Changes what the loggers of this node tell, all of one request or nothing; no log remembers it, as in Kafka."""
+
+    def __init__(self, node_id: int, *, validate_only: bool) -> None:
+        self._node_id = node_id
+        self._validate_only = validate_only
+
+    def make(self, resource: RequestedResource) -> None:
+        """Check the changes of a resource and make them; raises KafkaError."""
+        if resource.resource_name != str(self._node_id):
+            raise InvalidRequest(
+                f"this is node {self._node_id}: its loggers are not those of {resource.resource_name!r}"
+            )
+        for one in resource.configs:
+            self._check(one.name, one.config_operation, one.value)
+        if not self._validate_only:
+            for one in resource.configs:
+                set_level(one.name, one.value if one.config_operation == Op.SET else None)
+                logger.warning(
+                    "log level of %s: %s", one.name, one.value if one.config_operation == Op.SET else "unset"
+                )
+
+    def _check(self, name: str, operation: int, level: str | None) -> None:
+        if operation not in (Op.SET, Op.DELETE):
+            shown = Op(operation).name if operation in list(Op) else f"Unknown operation {operation}"
+            raise InvalidRequest(f"{shown} operation is not allowed for the BROKER_LOGGER resource")
+        if not exists(name):
+            raise InvalidConfig(f"Logger {name} does not exist!")
+        if operation == Op.DELETE and name == ROOT:
+            raise InvalidRequest("Removing the log level of the root logger is not allowed")
+        if operation == Op.SET and level not in LEVELS:
+            raise InvalidConfig(f"{level} is no log level for {name}, those are {', '.join(sorted(LEVELS))}")
 
 
 def require_config_right(ctx: Context, operation: Operation, resource_type: int, name: str) -> None:
@@ -116,8 +162,9 @@ async def change_configs(
     check: Callable[[RequestedResource], T],
     submit: Callable[[dict[ConfigResource, T]], Awaitable[Outcomes]],
     forwarding: Forwarding,
+    loggers: LoggerChanges | None = None,
 ) -> Outcomes:
-    """Check each resource by itself, and have the controller decide on those that pass."""
+    """Check each resource by itself, and have the controller decide on those that pass; loggers are this node's own."""
     resources = request.resources
     outcomes: Outcomes = {}
     chosen: dict[ConfigResource, T] = {}
@@ -128,7 +175,12 @@ async def change_configs(
             if times[resource] > 1:
                 raise InvalidRequest("a resource is in the request more than once")
             require_config_right(ctx, Operation.ALTER_CONFIGS, *resource)
-            chosen[resource] = check(one)
+            checked = check(one)
+            if loggers is not None and resource.type == ResourceType.BROKER_LOGGER:
+                loggers.make(one)
+                outcomes[resource] = None
+            else:
+                chosen[resource] = checked
         except KafkaError as error:
             outcomes[resource] = error
     if chosen:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any, Final
 
 from kavka.broker.config import NodeConfig
@@ -38,14 +39,15 @@ class ControllerRole:
         clock: Clock,
         connector: Connector,
         gate: Gate,
+        services: Iterable[object],
     ) -> None:
         self._controller = controller
         self._clock = clock
         self._connector = connector
         self._channels: list[ControllerChannel] = []
         values = config.values
-        services: list[object] = [controller, controller.quorum, settings, Forwarding(), gate]
-        self.dispatcher = Dispatcher(HANDLERS, services, {}, tasks, clock, kind=CONTROLLER)
+        own = (controller, controller.quorum, settings, Forwarding(), gate)
+        self.dispatcher = Dispatcher(HANDLERS, (*own, *services), {}, tasks, clock, kind=CONTROLLER)
         limits, options = connection_limits(values), socket_options(values)
         self.server = Server(listeners, self.dispatcher, limits, options, clock, gate.admit)
 

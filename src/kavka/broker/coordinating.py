@@ -22,7 +22,7 @@ from kavka.replica.partition import Partition
 from kavka.replica.syncing import Syncer
 
 if TYPE_CHECKING:
-    from kavka.runtime.coordinators import Coordinator, HostNode, Make, NodeCoordinators
+    from kavka.runtime.coordinators import Coordinator, HostNode, InternalTopic, Make, NodeCoordinators
     from kavka.runtime.shard import Port
     from kavka.runtime.verification import Verification
 
@@ -60,10 +60,11 @@ class Coordinating:
         new_id: Callable[[], Uuid],
         new_producer_id: Callable[[], Awaitable[int]],
         ask: Callable[[int, Any], Awaitable[Any]],
+        create_topic: Callable[[InternalTopic], Awaitable[None]],
         makes: Sequence[Make] = COORDINATORS,
     ) -> None:
         self._replicas = replicas
-        self._given = (replicas, settings, forcing(syncer), new_id, new_producer_id, ask)
+        self._given = (replicas, settings, forcing(syncer), new_id, new_producer_id, ask, create_topic)
         self._clock = clock
         self._makes = makes
         self._made: NodeCoordinators | None = None

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar
 
 from kavka.broker.context import Context
 from kavka.coordinator.groups import GroupCoordinator
 from kavka.coordinator.kinds import KINDS, KindClass, codec_of
 from kavka.coordinator.requests import Client
 from kavka.metadata.delta import MetadataDelta
-from kavka.metadata.features import GROUP_VERSION
+from kavka.metadata.features import GROUP_VERSION, STREAMS_VERSION
 from kavka.metadata.image import MetadataImage
 from kavka.metadata.names import CONSUMER_OFFSETS
 from kavka.model.errors import UnsupportedVersion
@@ -18,7 +18,7 @@ from kavka.model.settings import Values, coordinators
 from kavka.runtime.coordinators import COMPACTED, HostNode, InternalTopic, LogCoordinator
 from kavka.runtime.groups import Groups
 from kavka.runtime.patterns import Patterns
-from kavka.runtime.shard import Surroundings
+from kavka.runtime.shard import Shard, Surroundings
 from kavka.runtime.shards import Shards
 
 
@@ -48,8 +48,11 @@ class GroupCoordination(LogCoordinator):
                 settings[coordinators.OFFSETS_COMMIT_TIMEOUT_MS],
                 settings[coordinators.GROUP_COORDINATOR_APPEND_LINGER_MS],
                 settings[coordinators.OFFSETS_TOPIC_COMPRESSION_CODEC],
+                publish=lambda shard, news: self.publish(shard, news),
             ),
         )
+        self.publish: Callable[[Shard[Any], Any], None] = not_heard
+        """Is told what the groups publish."""
         self.groups = Groups(self.shards, patterns)
         settings.subscribe(self.shards.configure)
 
@@ -78,6 +81,10 @@ class GroupCoordination(LogCoordinator):
         yield from super().apply(image, delta)
 
 
+def not_heard(shard: Shard[Any], news: Any) -> None:
+    """Where nobody listens to what groups publish."""
+
+
 def client_of(ctx: Context) -> Client:
     """Who asks, as the coordinators note it; the host as Java writes an address without a name."""
     return Client(ctx.client_id, f"/{ctx.client_host}", ctx.api_version, ctx.principal)
@@ -90,3 +97,12 @@ def require_consumer_groups(image: MetadataImage, values: Values) -> None:
         or "consumer" not in values[coordinators.GROUP_COORDINATOR_REBALANCE_PROTOCOLS]
     ):
         raise UnsupportedVersion("consumer groups of the new protocol are turned off")
+
+
+def require_streams_groups(image: MetadataImage, values: Values) -> None:
+    """Raise UnsupportedVersion where the streams protocol (KIP-1071) is off."""
+    if (
+        image.features.levels.get(STREAMS_VERSION, 0) < 1
+        or "streams" not in values[coordinators.GROUP_COORDINATOR_REBALANCE_PROTOCOLS]
+    ):
+        raise UnsupportedVersion("streams groups are turned off")

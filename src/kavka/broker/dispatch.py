@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from itertools import chain
+from time import perf_counter_ns
 from typing import Any, Protocol, get_type_hints
 
 from kavka.broker.context import BROKER, Context, Kind
 from kavka.broker.handlers import latest_version, load, modules
 from kavka.broker.handlers.marks import Right, needs_of, request_of
+from kavka.broker.quotas import Quotas
 from kavka.broker.slots import Place, Slots
-from kavka.broker.throttling import Throttle, Throttled
+from kavka.broker.throttling import Throttled
 from kavka.kernels.frames import parse_header
 from kavka.metadata.live import LiveSettings
 from kavka.model.clock import Clock
@@ -70,7 +72,6 @@ class Dispatcher:
         kind: Kind = BROKER,
         wrap: Callable[[int, Handler], Handler] | None = None,
         late: Iterable[object] = (),
-        throttle: Throttle | None = None,
     ) -> None:
         """Services that are `late` are not looked at before a handler needs one that is not among the others."""
         self._services = (*services, self)
@@ -80,7 +81,7 @@ class Dispatcher:
         self._load = load
         self._kind = kind
         self._wrap = wrap
-        self._throttle = throttle
+        self._quotas: Quotas | None = None
         self._modules = modules(kind, stems)
         self._handlers: dict[int, Handler] = {}
         self._waiting: set[asyncio.Task[None]] = set()
@@ -92,6 +93,10 @@ class Dispatcher:
         self._versions = {
             key: (API[key].min_version, latest_version(API[key], values), calls.get(key)) for key in self.requests
         }
+
+    def hold_against(self, quotas: Quotas) -> None:
+        """Count what clients use, as long as any has a quota."""
+        self._quotas = quotas if quotas.limits_clients else None
 
     async def bind_all(self) -> None:
         """Load every handler, one in each turn of the loop, and check that the services it names are there."""
@@ -122,11 +127,13 @@ class Dispatcher:
                 # Answered in the oldest form, which every client can read (KIP-511).
                 return self._unsupported_api_versions(connection, correlation_id, client_id)
             raise UnsupportedVersion(f"{API[key].name} has no version {version}")
-        if self._throttle is not None:
-            counted = Throttled(connection, self._throttle, key, version, client_id, end - start)
-            if hot is not None:
-                return counted.settle(hot(counted, buffer, pos, end, version, correlation_id, client_id))
-            return counted.settle(self._begin(counted, key, buffer[:end], pos, version, correlation_id, client_id))
+        if self._quotas is not None:
+            allowance = self._quotas.of(connection.session, client_id)
+            if allowance is not None:
+                counted = Throttled(connection, self._quotas, allowance, key, version, end - start)
+                if hot is not None:
+                    return counted.settle(hot(counted, buffer, pos, end, version, correlation_id, client_id))
+                return counted.settle(self._begin(counted, key, buffer[:end], pos, version, correlation_id, client_id))
         if hot is not None:
             return hot(connection, buffer, pos, end, version, correlation_id, client_id)
         return self._begin(connection, key, buffer[:end], pos, version, correlation_id, client_id)
@@ -179,11 +186,15 @@ class Dispatcher:
                     # Only the versions of ApiVersions itself: the client asks again with one of them.
                     keys = [row for row in response.api_keys if row.api_key == api.key]
                     response = replace(response, error_code=UnsupportedVersion.code, api_keys=keys)
+                if type(asker) is Throttled:
+                    asker.told_ms = getattr(response, "throttle_time_ms", 0)
                 return encode_response(api.key, context.api_version, correlation_id, response)
         except Exception as error:
             return self._refuse(api, request, context.api_version, correlation_id, error)
         slot = asker.open_slot(exclusive=True)
-        finishing = self._finish(slot, api, correlation_id, request, context.api_version, Resumed(work, waits_for))
+        counted = asker if type(asker) is Throttled else None
+        rest = Resumed(work, waits_for, counted)
+        finishing = self._finish(slot, api, correlation_id, request, context.api_version, rest)
         try:
             task = self._tasks.create_task(finishing)
         except RuntimeError:  # the node has stopped, and nobody would go on with this
@@ -201,11 +212,14 @@ class Dispatcher:
             task.cancel()
 
     async def _finish(
-        self, slot: Place, api: Api, correlation_id: int, request: Any, version: int, work: Awaitable[Any]
+        self, slot: Place, api: Api, correlation_id: int, request: Any, version: int, work: Resumed
     ) -> None:
         try:
             try:
-                pieces = encode_response(api.key, version, correlation_id, await work)
+                response = await work
+                if work.counted is not None:
+                    work.counted.told_ms = getattr(response, "throttle_time_ms", 0)
+                pieces = encode_response(api.key, version, correlation_id, response)
             except Exception as error:
                 pieces = self._refuse(api, request, version, correlation_id, error)
             slot.answer(pieces)
@@ -236,11 +250,13 @@ class Dispatcher:
 class Resumed:
     """The rest of a coroutine that was stepped once and then had to wait."""
 
-    __slots__ = ("_first", "_work")
+    __slots__ = ("_first", "_work", "counted")
 
-    def __init__(self, work: Coroutine[Any, Any, Any], first: Any) -> None:
+    def __init__(self, work: Coroutine[Any, Any, Any], first: Any, counted: Throttled | None) -> None:
         self._work = work
         self._first = first
+        self.counted = counted
+        """The request, if somebody wants to know how long it keeps the loop busy."""
 
     def __await__(self) -> Generator[Any, Any, Any]:
         work, waits_for = self._work, self._first
@@ -251,9 +267,16 @@ class Resumed:
                 except BaseException as error:
                     waits_for = work.throw(error)
                 else:
-                    waits_for = work.send(sent)
+                    waits_for = work.send(sent) if self.counted is None else self._timed(self.counted, sent)
         except StopIteration as stop:
             return stop.value
+
+    def _timed(self, counted: Throttled, sent: Any) -> Any:
+        began_ns = perf_counter_ns()
+        try:
+            return self._work.send(sent)
+        finally:
+            counted.spent_ns += perf_counter_ns() - began_ns
 
 
 def bind(

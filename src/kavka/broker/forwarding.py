@@ -35,9 +35,6 @@ SENT_ON: Final = frozenset(
         ApiKey.CREATE_ACLS,
         ApiKey.DELETE_ACLS,
         ApiKey.CREATE_PARTITIONS,
-        ApiKey.CREATE_DELEGATION_TOKEN,
-        ApiKey.RENEW_DELEGATION_TOKEN,
-        ApiKey.EXPIRE_DELEGATION_TOKEN,
         ApiKey.ELECT_LEADERS,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         ApiKey.LIST_PARTITION_REASSIGNMENTS,
@@ -51,8 +48,14 @@ SENT_ON: Final = frozenset(
     }
 )
 """The APIs that a broker sends on just as they came."""
-FORWARDABLE: Final = SENT_ON | {ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS}
-"""What may be in an envelope: settings as well, of which a broker first checks what only it knows."""
+FORWARDABLE: Final = SENT_ON | {
+    ApiKey.ALTER_CONFIGS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+}
+"""What may be in an envelope: also what a broker first checks by what only it knows, settings and connections."""
 
 PRINCIPAL_VERSION: Final = 0
 
@@ -74,20 +77,26 @@ class Forwarding:
             return handler
 
         async def forwarded(request: Any, ctx: Context) -> Any:
-            if not self.elsewhere(ctx):
-                try:
-                    answer = await handler(request, ctx)
-                    if not refuses(answer, NotController.code):
-                        return answer
-                except NotController:
-                    pass  # it does not lead any more: ask who does
-            try:
-                return await self.send(request, ctx)
-            except RequestTimedOut:
-                # the handler knows where in its response an error belongs, and that this node is no controller
-                return await handler(request, ctx)
+            return await self.ask(handler, request, ctx)
 
         return forwarded
+
+    async def ask(self, handler: Handler, request: Any, ctx: Context) -> Any:
+        """What the active controller answers, by a handler where that is this node."""
+        if self._channel is None or ctx.kind != BROKER:
+            return await handler(request, ctx)
+        if not self.elsewhere(ctx):
+            try:
+                answer = await handler(request, ctx)
+                if not refuses(answer, NotController.code):
+                    return answer
+            except NotController:
+                pass  # it does not lead any more: ask who does
+        try:
+            return await self.send(request, ctx)
+        except RequestTimedOut:
+            # the handler knows where in its response an error belongs, and that this node is no controller
+            return await handler(request, ctx)
 
     async def send(self, request: Any, ctx: Context) -> Any:
         """What the controller answers to a client's request; raises KafkaError."""
@@ -98,7 +107,7 @@ class Forwarding:
         api = API[declared(type(request)).key]
         sealed = EnvelopeRequest(
             request_data=encode_request(ctx.api_version, 0, ctx.client_id, request)[4:],
-            request_principal=pack_principal(ctx.principal),
+            request_principal=pack_principal(ctx.principal, token_authenticated=ctx.session.token_authenticated),
             client_host_address=pack_host(ctx.client_host),
         )
         try:
@@ -114,17 +123,17 @@ class Forwarding:
         return parse_response(api, ctx.api_version, answer.response_data)[1]
 
 
-def pack_principal(principal: str) -> bytes:
+def pack_principal(principal: str, *, token_authenticated: bool = False) -> bytes:
     """A principal in the form of Kafka's default principals."""
     from kavka.protocol.schemas.default_principal_data import DefaultPrincipalData
 
     kind, _, name = principal.partition(":")
-    data = DefaultPrincipalData(type=kind, name=name, token_authenticated=False)
+    data = DefaultPrincipalData(type=kind, name=name, token_authenticated=token_authenticated)
     return PRINCIPAL_VERSION.to_bytes(2, "big") + encode(data, PRINCIPAL_VERSION)
 
 
-def unpack_principal(data: bytes | None) -> str:
-    """The principal in an envelope; raises PrincipalDeserializationFailure."""
+def unpack_principal(data: bytes | None) -> tuple[str, bool]:
+    """The principal in an envelope and whether it logged in by a token; raises PrincipalDeserializationFailure."""
     from kavka.protocol.schemas.default_principal_data import DefaultPrincipalData
 
     version = int.from_bytes((data or b"")[:2], "big", signed=True)
@@ -134,7 +143,7 @@ def unpack_principal(data: bytes | None) -> str:
         found = decode(DefaultPrincipalData, data, version, 2)
     except KafkaError as error:
         raise PrincipalDeserializationFailure(f"the principal in the envelope cannot be read: {error}") from None
-    return f"{found.type}:{found.name}"
+    return f"{found.type}:{found.name}", found.token_authenticated
 
 
 def pack_host(host: str) -> bytes:

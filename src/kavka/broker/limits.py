@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import resource
+from collections.abc import Collection
 from typing import Final
 
+from kavka.broker.quotas import Quotas, client_windows
 from kavka.model.settings import (
     CONNECTIONS_MAX_IDLE_MS,
+    MAX_CONNECTION_CREATION_RATE,
     MAX_CONNECTIONS,
     MAX_CONNECTIONS_PER_IP,
     SOCKET_LISTEN_BACKLOG_SIZE,
@@ -16,6 +19,7 @@ from kavka.model.settings import (
     Setting,
     Values,
 )
+from kavka.model.settings.listeners import ListenerValues
 from kavka.model.settings.rules import connection_overrides
 from kavka.net.limits import ConnectionLimits
 from kavka.net.server import SocketOptions
@@ -37,8 +41,14 @@ def socket_options(values: Values) -> SocketOptions:
     )
 
 
-def connection_limits(values: Values) -> ConnectionLimits:
-    """The caps on connections and frames; the logs' half of the descriptors is not for connections."""
+def connection_limits(
+    values: Values, listeners: Collection[str] = (), protected: str = "", quotas: Quotas | None = None
+) -> ConnectionLimits:
+    """The caps on connections and frames; the logs' half of the descriptors is not for connections.
+
+    Of several listeners the one that brokers use among themselves is protected from the caps of the node.
+    """
+    of_listeners = {name: ListenerValues(values, name) for name in listeners}
     open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     room = open_files // 2 - KEPT_FILES if open_files != resource.RLIM_INFINITY else values[MAX_CONNECTIONS]
     return ConnectionLimits(
@@ -47,4 +57,10 @@ def connection_limits(values: Values) -> ConnectionLimits:
         per_host_overrides=connection_overrides(values),
         max_frame_bytes=values[SOCKET_REQUEST_MAX_BYTES],
         idle_ms=values[CONNECTIONS_MAX_IDLE_MS],
+        per_listener={name: of[MAX_CONNECTIONS] for name, of in of_listeners.items()},
+        rate=values[MAX_CONNECTION_CREATION_RATE],
+        listener_rates={name: of[MAX_CONNECTION_CREATION_RATE] for name, of in of_listeners.items()},
+        host_rates={} if quotas is None else quotas.ip_rates,
+        protected=protected if len(of_listeners) > 1 else "",
+        windows=client_windows(values),
     )

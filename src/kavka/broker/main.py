@@ -8,26 +8,38 @@ import gc
 import json
 import logging
 import os
+import re
 import resource
 import signal
 import sys
+from typing import TYPE_CHECKING, Final
 
 import uvloop
 
 from kavka.broker.config import NodeConfig
 from kavka.broker.wiring import Node, ReadyReport
 from kavka.model.clock import SystemClock
-from kavka.model.errors import KafkaStorageError, RequestTimedOut
-from kavka.model.settings import KAVKA_LOG_FORMAT, KAVKA_LOG_LEVEL, Values
+from kavka.model.errors import InvalidConfig, KafkaStorageError, RequestTimedOut
+from kavka.model.settings import KAVKA_LOG_FORMAT, KAVKA_LOG_LEVEL, SASL_JAAS_CONFIG, SettingError, Values
+from kavka.model.settings.values import broker_setting
 from kavka.model.types import EVERY_ADDRESS
 from kavka.quorum.format import FormatError
+from kavka.security.sasl.jaas import JaasError, parse_jaas
 from kavka.storage.disk import Disk, RealDisk
 from kavka.telemetry.logging import set_up_logging
 
+if TYPE_CHECKING:
+    from kavka.tiered.objects.base import ObjectStore
+
 log = logging.getLogger(__name__)
 
+SECRET_OPTION: Final = re.compile("^user_|password|secret", re.IGNORECASE)
+"""The options of a login module whose values are nobody's business."""
 
-def run_node(*, config: NodeConfig, ready_file: str | None = None, disk: Disk | None = None) -> int:
+
+def run_node(
+    *, config: NodeConfig, ready_file: str | None = None, disk: Disk | None = None, store: ObjectStore | None = None
+) -> int:
     """Serve until SIGTERM or SIGINT; the exit status."""
     values = config.values
     set_up_logging(values[KAVKA_LOG_LEVEL], values[KAVKA_LOG_FORMAT], secrets=secrets_of(values))
@@ -37,8 +49,8 @@ def run_node(*, config: NodeConfig, ready_file: str | None = None, disk: Disk | 
     status = 0
     said_ready: list[str] = []
     try:
-        uvloop.run(serve(config, disk or RealDisk(), ready_file, said_ready))
-    except* (FormatError, KafkaStorageError, RequestTimedOut, OSError) as errors:
+        uvloop.run(serve(config, disk or RealDisk(), ready_file, said_ready, store))
+    except* (FormatError, InvalidConfig, KafkaStorageError, RequestTimedOut, SettingError, OSError) as errors:
         sys.stderr.write(f"kavka: {words_of(first_of(errors))}\n")
         status = 1
     finally:
@@ -63,7 +75,9 @@ def words_of(error: BaseException) -> str:
     return str(error)
 
 
-async def serve(config: NodeConfig, disk: Disk, ready_file: str | None, said_ready: list[str]) -> None:
+async def serve(
+    config: NodeConfig, disk: Disk, ready_file: str | None, said_ready: list[str], store: ObjectStore | None
+) -> None:
     """Run a node until it is told to stop."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -79,7 +93,7 @@ async def serve(config: NodeConfig, disk: Disk, ready_file: str | None, said_rea
         gc.collect()
         gc.freeze()
 
-    await Node(config, disk, SystemClock()).run(ready, stopping)
+    await Node(config, disk, SystemClock(), store=store).run(ready, stopping)
 
 
 def told_otherwise(config: NodeConfig) -> str:
@@ -101,9 +115,18 @@ def write_ready_file(path: str, report: ReadyReport) -> None:
 
 
 def secrets_of(values: Values) -> list[str]:
-    """What must never be seen in a log."""
-    found = (values[setting] for setting in values.settings.values() if setting.sensitive and setting in values)
-    return [secret.value for secret in found if secret is not None]
+    """What must never be seen in a log: every secret that was set, for whichever listener, and what is inside of it."""
+    found: list[str] = []
+    for layer in values.layers:
+        for key, text in layer.texts.items():
+            setting = broker_setting(key)
+            if setting is not None and setting.sensitive:
+                found.append(text)
+            if setting is SASL_JAAS_CONFIG:
+                with contextlib.suppress(JaasError):  # a line that cannot be read is told of elsewhere
+                    options = parse_jaas(text).options.items()
+                    found += [value for name, value in options if SECRET_OPTION.search(name)]
+    return found
 
 
 def raise_open_files() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from kavka.broker.coordinating import Coordinating
 from kavka.broker.dispatch import Dispatcher
+from kavka.broker.quotas import Quotas
 from kavka.model.clock import Clock
 from kavka.net.server import Server
 from kavka.protocol.registry import API
@@ -28,8 +29,28 @@ def show_traffic(metrics: Metrics, dispatcher: Dispatcher, server: Server) -> No
 
     metrics.counts("kavka_requests", "Requests received, by API.", ("api",), requests)
     metrics.gauge("kavka_connections", "Open connections.", lambda: len(server.connections))
+    metrics.count("kavka_connections_delayed", "Connections that came too fast and waited.", lambda: server.delayed)
+    metrics.count(
+        "kavka_connections_turned_away", "Connections that an address opened too fast.", lambda: server.turned_away
+    )
     metrics.count("kavka_received_bytes", "Bytes received from clients.", lambda: server.received_bytes)
     metrics.count("kavka_sent_bytes", "Bytes sent to clients.", lambda: server.sent_bytes)
+
+
+def show_quotas(metrics: Metrics, quotas: Quotas) -> None:
+    """How clients are made to wait."""
+
+    def waits() -> Iterator[Labelled]:
+        for kind, count in quotas.waits.items():
+            yield (kind.value,), count
+
+    def waited() -> Iterator[Labelled]:
+        for kind, ms in quotas.waited_ms.items():
+            yield (kind.value,), ms / 1000
+
+    metrics.counts("kavka_throttled", "How often clients had to wait, by quota.", ("quota",), waits)
+    metrics.counts("kavka_throttled_seconds", "For how long clients had to wait, by quota.", ("quota",), waited)
+    metrics.gauge("kavka_quota_buckets", "Users and client ids whose use is counted.", lambda: len(quotas))
 
 
 def show_replicas(metrics: Metrics, replicas: ReplicaManager, sessions: FetchSessions, cleaner: Cleaner) -> None:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, TypeVar
 
+from kavka.broker.coordination import GroupCoordination
 from kavka.coordinator.share_state.machine import CODEC, ShareCoordinator
+from kavka.metadata.delta import MetadataDelta
+from kavka.metadata.features import SHARE_VERSION
 from kavka.metadata.image import MetadataImage
-from kavka.metadata.names import SHARE_GROUP_STATE
+from kavka.metadata.names import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from kavka.model.errors import InvalidRequest, KafkaError
 from kavka.model.settings import Values, coordinators
 from kavka.model.share import SharePartitionKey
 from kavka.runtime.coordinators import HostNode, InternalTopic, LogCoordinator
 from kavka.runtime.shard import Surroundings
 from kavka.runtime.shards import Shards
+from kavka.runtime.share_groups import ShareGroups
+from kavka.runtime.share_leader import LeaderHost, ShareLeader
+from kavka.runtime.share_persister import Reach, SharePersister
 from kavka.runtime.share_states import ShareStates, prune
+from kavka.share.checks import check_group
 
 SHARE_KEYS_SINCE = 6
 """The version of FindCoordinator that knows share partitions."""
@@ -24,7 +31,7 @@ R = TypeVar("R")
 
 
 class ShareCoordination(LogCoordinator):
-    """The share coordinator of a node: its shards follow the metadata."""
+    """The share coordinator of a node, and those who ask it: the share groups, and the leaders of share partitions."""
 
     key_type: ClassVar[int | None] = 2
 
@@ -52,12 +59,48 @@ class ShareCoordination(LogCoordinator):
             ),
         )
         self.states = ShareStates(self.shards)
+        reach = Reach(
+            node.replicas.node_id,
+            node.clock,
+            node.ask,
+            lambda: node.create_topic(self.internal_topic(settings.values)),
+        )
+        persister = SharePersister(self.states, reach)
+        groups = node.made.of_topic(CONSUMER_OFFSETS)
+        assert isinstance(groups, GroupCoordination)
+        self.groups = ShareGroups(groups.groups, persister, node.replicas, node.ask)
+        groups.publish = self.groups.hear
+        host = LeaderHost(node.loop, node.clock, node.timers, node.replicas, settings.values)
+        self.leader = ShareLeader(host, persister)
         settings.subscribe(self.shards.configure)
+        settings.subscribe(self.leader.configure)
 
     @property
     def services(self) -> Iterable[object]:
         """What handlers may ask for."""
-        return (self.states,)
+        return (self.states, self.groups, self.leader)
+
+    def start(self, image: MetadataImage) -> None:
+        """Take over what this node leads."""
+        super().start(image)
+        self.leader.start(image)
+
+    def apply(self, image: MetadataImage, delta: MetadataDelta) -> Iterator[None]:
+        """Act on a committed change of the metadata, after the replicas have."""
+        yield from super().apply(image, delta)
+        yield from self.leader.apply(image, delta)
+
+    async def run(self) -> None:
+        """Load shards and share partitions, and write them, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(super().run())
+            tasks.create_task(self.groups.run())
+            tasks.create_task(self.leader.run())
+
+    def close(self) -> None:
+        """Tell whoever waits to look elsewhere."""
+        self.leader.close()
+        super().close()
 
     def internal_topic(self, values: Values) -> InternalTopic:
         """`__share_group_state`."""
@@ -82,6 +125,16 @@ class ShareCoordination(LogCoordinator):
             raise InvalidRequest from None  # Kafka says no more either
         if api_version < SHARE_KEYS_SINCE:
             raise InvalidRequest
+
+
+def share_version(image: MetadataImage) -> int:
+    """The level of the feature that share groups need."""
+    return image.features.levels.get(SHARE_VERSION, 0)
+
+
+def require_share_groups(image: MetadataImage) -> None:
+    """Raise UnsupportedVersion where share groups are switched off."""
+    check_group(share_version(image), "")
 
 
 async def of_each(

@@ -1,4 +1,4 @@
-"""Quotas' door: once a request is handled somebody may say how long its client has to wait (KIP-219).
+"""A request whose client has quotas: what it uses is counted, and where that is too much the client waits (KIP-219).
 
 The response leaves at once and tells the time; then nothing of the connection is read until it is over.
 """
@@ -6,45 +6,65 @@ The response leaves at once and tells the time; then nothing of the connection i
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Protocol
+from time import perf_counter_ns
+from typing import Final
 
+from kavka.broker.quotas import Quotas
 from kavka.broker.slots import Place
 from kavka.model.types import Piece
 from kavka.net.connection import Connection
 from kavka.net.responses import PENDING, Reply
 from kavka.net.session import Session
+from kavka.protocol.registry import ApiKey
 from kavka.protocol.throttle_time import with_throttle_time
+from kavka.security.quota.clients import Allowance
+from kavka.security.quota.limits import Kind
 
-
-class Throttle(Protocol):
-    """Keeps count of what clients use."""
-
-    def __call__(
-        self, session: Session, client_id: str, api_key: int, request_bytes: int, response: list[Piece] | None, /
-    ) -> int:
-        """For how many milliseconds the client shall wait after a response (None: it gets none); 0 for none."""
+PERCENT_PER_NANOSECOND: Final = 1e-7
+UNCAPPED: Final = (1 << 31) - 1
+EXEMPT: Final = frozenset({ApiKey.WRITE_TXN_MARKERS})
+"""What brokers ask of each other, beside the fetches of followers."""
 
 
 class Throttled:
     """A request of a connection whose answer, now or later, is counted before it leaves."""
 
-    __slots__ = ("_api_key", "_client_id", "_connection", "_request_bytes", "_throttle", "_version")
+    __slots__ = (
+        "_allowance",
+        "_api_key",
+        "_began_ns",
+        "_connection",
+        "_counted",
+        "_exempt",
+        "_quotas",
+        "_request_bytes",
+        "_version",
+        "spent_ns",
+        "told_ms",
+    )
 
     def __init__(
         self,
         connection: Connection,
-        throttle: Throttle,
+        quotas: Quotas,
+        allowance: Allowance,
         api_key: int,
         version: int,
-        client_id: str,
         request_bytes: int,
     ) -> None:
         self._connection = connection
-        self._throttle = throttle
+        self._quotas = quotas
+        self._allowance = allowance
         self._api_key = api_key
         self._version = version
-        self._client_id = client_id
         self._request_bytes = request_bytes
+        self._exempt = api_key in EXEMPT
+        self._counted = False
+        self._began_ns = perf_counter_ns() if allowance.request is not None else 0
+        self.spent_ns = 0
+        """How long the loop has been busy with it."""
+        self.told_ms = 0
+        """How long its client has to wait according to somebody else: the controller."""
 
     @property
     def session(self) -> Session:
@@ -63,19 +83,77 @@ class Throttled:
         """Drop the connection."""
         self._connection.close()
 
+    # -- fetches ------------------------------------------------------------------------------
+
+    @property
+    def most_fetched(self) -> int:
+        """The most bytes that can be given at once without making the client wait for certain."""
+        rate = self._allowance.fetch
+        return UNCAPPED if rate is None else min(int(rate.most), UNCAPPED)
+
+    def exempt(self) -> None:
+        """This is a follower's: it has throttles of its own."""
+        self._exempt = True
+
+    def hold(self, size: int) -> int:
+        """Count what would be given, and say for how long the client has to wait instead; 0 if it may have it."""
+        self._counted = True
+        rate, now_ms, bandwidth_ms = self._allowance.fetch, self._quotas.now_ms(), 0
+        request_ms = self._use_time(now_ms)
+        if rate is not None:
+            rate.record(size, now_ms)
+            bandwidth_ms = rate.throttle_ms(now_ms)
+            if bandwidth_ms > 0 or request_ms > 0:
+                rate.record(-size, now_ms)
+        return self._wait(Kind.FETCH, bandwidth_ms, request_ms)
+
+    # -- answers ------------------------------------------------------------------------------
+
     def settle(self, reply: Reply) -> Reply:
         """Count an answer that is there."""
         if reply is PENDING:
+            if self._began_ns:
+                self.spent_ns += perf_counter_ns() - self._began_ns
+                self._began_ns = 0
             return reply
         return self.counted([reply] if isinstance(reply, bytes) else reply)
 
     def counted(self, response: list[Piece] | None) -> list[Piece] | None:
-        """An answer, with the time in it that its client has to wait now."""
-        throttle_ms = self._throttle(self.session, self._client_id, self._api_key, self._request_bytes, response)
-        if throttle_ms <= 0:
+        """An answer (None: there is none), with the time in it that its client has to wait now."""
+        if self._counted:
             return response
-        self._connection.mute(throttle_ms)
-        return None if response is None else with_throttle_time(self._api_key, self._version, response, throttle_ms)
+        self._counted = True
+        rate, now_ms, bandwidth_ms = self._allowance.produce, self._quotas.now_ms(), 0
+        if rate is not None and self._api_key == ApiKey.PRODUCE:
+            rate.record(self._request_bytes, now_ms)
+            bandwidth_ms = rate.throttle_ms(now_ms)
+        request_ms = 0 if response is None else self._use_time(now_ms)
+        if self.told_ms > 0:
+            throttle_ms = self._wait(Kind.MUTATION, self.told_ms, request_ms)
+        else:
+            throttle_ms = self._wait(Kind.PRODUCE, bandwidth_ms, request_ms)
+        if throttle_ms <= 0 or response is None:
+            return response
+        return with_throttle_time(self._api_key, self._version, response, throttle_ms)
+
+    def _use_time(self, now_ms: int) -> int:
+        """Count how long the loop was busy; for how long the client has to wait for that."""
+        rate = self._allowance.request
+        if rate is None or self._exempt:
+            return 0
+        if self._began_ns:
+            self.spent_ns += perf_counter_ns() - self._began_ns
+            self._began_ns = 0
+        rate.record(self.spent_ns * PERCENT_PER_NANOSECOND, now_ms)
+        return min(rate.throttle_ms(now_ms), self._quotas.window_ms)
+
+    def _wait(self, kind: Kind, other_ms: int, request_ms: int) -> int:
+        """Make the client wait for the longer of two times, of which one is for the time that it used."""
+        throttle_ms = other_ms if other_ms > request_ms else request_ms
+        if throttle_ms > 0:
+            self._quotas.count_wait(kind if other_ms > request_ms else Kind.REQUEST, throttle_ms)
+            self._connection.mute(throttle_ms)
+        return throttle_ms
 
 
 class ThrottledSlot:

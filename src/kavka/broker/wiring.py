@@ -19,6 +19,8 @@ from kavka.broker.listeners import controller_names
 from kavka.broker.metrics import show_quorum
 from kavka.broker.metrics_http import MetricsPage
 from kavka.broker.ports import Ports
+from kavka.broker.quotas import Quotas
+from kavka.broker.securing import Securing
 from kavka.client.connector import Connector
 from kavka.client.dial import Dial
 from kavka.controller.machine import Controller
@@ -29,7 +31,9 @@ from kavka.model.errors import KafkaStorageError
 from kavka.model.settings import (
     BROKER_RACK,
     KAVKA_METRICS_LISTENER,
+    KAVKA_REMOTE_STORAGE_URL,
     LOG_DIRS,
+    REMOTE_LOG_STORAGE_SYSTEM_ENABLE,
     REQUEST_TIMEOUT_MS,
     Values,
 )
@@ -58,7 +62,9 @@ from kavka.storage.disk import Disk
 from kavka.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
+    from kavka.broker.tiering import Tiering
     from kavka.runtime.coordinators import Make
+    from kavka.tiered.objects.base import ObjectStore
 
 log = logging.getLogger(__name__)
 
@@ -113,17 +119,24 @@ class Node:
         dial: Dial | None = None,
         coordinators: Sequence[Make] = COORDINATORS,
         tiers: Tiers | None = None,
+        store: ObjectStore | None = None,
         ports: Ports | None = None,
     ) -> None:
+        """`store` stands for the one that `kavka.remote.storage.url` names, `tiers` for all that is behind logs."""
         self._config = config
         self._disk = disk
         self._clock = clock
         self._coordinators = coordinators
         self._tiers = tiers
+        self._store = store
         self._ports = ports or Ports()
         self._to_controllers = Connector(dial, self._ports.chance.random)
         self._to_brokers = Connector(dial, self._ports.chance.random)
         self._gate = Gate(authorizer_of(config.values))
+        self._securing = Securing(config, clock, self._gate)
+        self._quotas = Quotas(config.values, clock)
+        self._metrics = Metrics()
+        self._tiering: Tiering | None = None
 
     async def run(self, ready: Callable[[ReadyReport], None], stopping: asyncio.Event) -> None:
         """Start, say so, serve until told to stop, and stop so that the next start has nothing to repair."""
@@ -140,12 +153,16 @@ class Node:
             settings = LiveSettings(dirs.node_id, config.values)
             controller.subscribe(settings.apply)  # the first: whoever follows the metadata may ask for settings
             controller.subscribe(self._gate.apply)
+            controller.subscribe(self._securing.apply)
+            controller.subscribe(self._quotas.apply)
             tell(METADATA, controller.start(clean=marks[dirs.metadata_dir] is not None))
             replicas = self._replicas(started, settings) if "broker" in config.roles else None
             try:
                 epoch = await self._serve(started, settings, controller, replicas, ready, stopping)
             finally:
                 controller.close()
+                if self._tiering is not None:
+                    self._tiering.close()
             if epoch is not None and replicas is not None:
                 stop_cleanly(replicas, epoch, also=dirs.metadata_dir)
             elif epoch is not None:
@@ -161,9 +178,10 @@ class Node:
         stopping: asyncio.Event,
     ) -> int | None:
         """Run every service until told to stop; the broker epoch of this start, None if it did not come that far."""
-        config, metrics = self._config, Metrics()
+        config, metrics = self._config, self._metrics
         async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(controller.run())]
+            running = [tasks.create_task(controller.run()), tasks.create_task(self._quotas.run())]
+            running += [tasks.create_task(service.run()) for service in self._securing.services]
             quorum = self._control(settings, controller, started, tasks)
             registration = self._registration(started)
             if started.controller_listeners:
@@ -184,7 +202,10 @@ class Node:
                     metrics,
                     self._coordinators,
                     self._gate,
+                    self._quotas,
+                    self._bound,
                     self._ports,
+                    self._tiering,
                 )
                 broker = BrokerRole(node, replicas, loading, started.listeners, registration)
             show_quorum(metrics, controller)
@@ -212,7 +233,10 @@ class Node:
         self, settings: LiveSettings, controller: ControllerLoop, started: Started, tasks: asyncio.TaskGroup
     ) -> ControllerRole:
         listeners, connector = started.controller_listeners, self._to_controllers
-        return ControllerRole(self._config, settings, controller, listeners, tasks, self._clock, connector, self._gate)
+        services: list[object] = [self._quotas]
+        return ControllerRole(
+            self._config, settings, controller, listeners, tasks, self._clock, connector, self._gate, services
+        )
 
     def _report(self, controller: ControllerLoop, registration: Registration, metrics: str | None) -> ReadyReport:
         return ReadyReport(
@@ -227,7 +251,14 @@ class Node:
     def _bind(self, endpoints: Iterable[Endpoint], options: SocketOptions) -> list[BoundListener]:
         ports = Counter(one.port for one in (*self._config.listeners, *self._controllers()) if one.port)
         listen = self._ports.listen
-        return [listen(one.listener, one.host, one.port, options, both=ports[one.port] < 2) for one in endpoints]
+        return [
+            self._securing.secured(listen(one.listener, one.host, one.port, options, both=ports[one.port] < 2))
+            for one in endpoints
+        ]
+
+    def _bound(self, endpoint: Endpoint) -> BoundListener:
+        """A listener that is opened while the node runs."""
+        return self._bind([endpoint], socket_options(self._config.values))[0]
 
     def _controllers(self) -> tuple[Endpoint, ...]:
         """The controller listeners that are served: a node that stands alone needs none."""
@@ -256,6 +287,8 @@ class Node:
 
     def _controller(self, started: Started) -> ControllerLoop:
         config, values, dirs = self._config, self._config.values, started.dirs
+        bootstrap = read_bootstrap(self._disk, dirs.metadata_dir)
+        self._securing.begin_with(bootstrap)
         controls = config.standalone or "controller" in config.roles
         endpoints = self._controller_endpoints(started) if controls else ()
         member = Member(dirs.node_id, dirs.metadata_directory_id, dirs.cluster_id, endpoints, controls)
@@ -277,7 +310,7 @@ class Node:
             quorum,
             machine,
             self._clock,
-            bootstrap=read_bootstrap(self._disk, dirs.metadata_dir),
+            bootstrap=bootstrap,
             snapshots=snapshot_rules(values),
         )
 
@@ -293,9 +326,19 @@ class Node:
             LogDir(self._disk, path, dirs.directory_ids[path], clean=marks[path] is not None)
             for path in self._config.data_dirs
         ]
-        return ReplicaManager(
-            dirs.node_id, self._disk, log_dirs, settings, self._clock, self._ports.new_name, self._tiers
-        )
+        tiers = self._tiers if self._tiers is not None else self._open_tiers(settings)
+        return ReplicaManager(dirs.node_id, self._disk, log_dirs, settings, self._clock, self._ports.new_name, tiers)
+
+    def _open_tiers(self, settings: LiveSettings) -> Tiers | None:
+        """Where segments are kept beside the disk, if anywhere; raises InvalidConfig."""
+        values = self._config.values
+        if not values[REMOTE_LOG_STORAGE_SYSTEM_ENABLE] or values[KAVKA_REMOTE_STORAGE_URL] is None:
+            return None
+        from kavka.broker.tiering import Tiering  # a node without starts faster
+
+        folder = self._config.data_dirs[0]
+        self._tiering = Tiering(settings, self._disk, folder, self._clock, self._metrics, self._store)
+        return self._tiering.tiers
 
     def _registration(self, started: Started) -> Registration:
         config, dirs = self._config, started.dirs

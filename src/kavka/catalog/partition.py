@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from kavka.catalog.epochs import EpochSegments
-from kavka.catalog.lineage import Lineage, epoch_of, is_within
+from kavka.catalog.lineage import Lineage, epoch_of, is_within, shared_end
 from kavka.catalog.segment import DeleteState, RemoteSegment, SegmentState, TopicIdPartition, pack, unpack
 from kavka.model.types import Uuid
 
@@ -107,6 +107,15 @@ class PartitionSegments:
                 return min(highest, end - 1), epoch
             end = start
         return -1, -1
+
+    def covered_up_to(self, offset: int, lineage: Lineage, without: Collection[Uuid] = ()) -> int:
+        """The first offset from this one on that no finished segment of this log's history has.
+
+        `copied_up_to` tells what was ever copied; this tells what is there, so a copy that got lost is made again.
+        """
+        while (segment := self.find(offset, lineage)) is not None and segment.id not in without:
+            offset = max(offset, shared_end(segment, offset, lineage)) + 1
+        return offset
 
     def valid(self, lineage: Lineage, log_end_offset: int) -> list[RemoteSegment]:
         """The finished segments of this log's history, by their start, each once; overlapping ones included."""

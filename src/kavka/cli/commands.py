@@ -11,7 +11,20 @@ from typing import Annotated, Literal
 import typer
 
 from kavka import __version__
-from kavka.cli import cluster, configs, groups, log, pipeline, profiles, topics, transactions
+from kavka.cli import (
+    acls,
+    cluster,
+    configs,
+    groups,
+    log,
+    pipeline,
+    profiles,
+    quotas,
+    tokens,
+    topics,
+    transactions,
+    users,
+)
 from kavka.cli.completion import VARIABLE, completion
 from kavka.cli.consume import consume
 from kavka.cli.format import format_dirs
@@ -133,6 +146,10 @@ app.add_typer(topics.app, name="topics")
 app.add_typer(groups.app, name="groups")
 app.add_typer(transactions.app, name="transactions")
 app.add_typer(configs.app, name="configs")
+app.add_typer(acls.app, name="acls")
+app.add_typer(users.app, name="users")
+app.add_typer(tokens.app, name="tokens")
+app.add_typer(quotas.app, name="quotas")
 app.command()(produce)
 app.command()(consume)
 app.add_typer(cluster.app, name="cluster")

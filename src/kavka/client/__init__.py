@@ -33,6 +33,19 @@ if TYPE_CHECKING:
     )
     from kavka.client.admin_groups import GroupDescription, GroupListing, GroupMember
     from kavka.client.admin_placement import Election, Reassignment
+    from kavka.client.admin_quotas import DEFAULT, QuotaEntity
+    from kavka.client.admin_security import (
+        ANY_ACL,
+        Acl,
+        AclFilter,
+        AclOperation,
+        AclPattern,
+        AclPermission,
+        AclResource,
+        DelegationToken,
+        ScramCredential,
+        ScramMechanism,
+    )
     from kavka.client.admin_topics import (
         CreatedTopic,
         NewTopic,
@@ -60,10 +73,18 @@ if TYPE_CHECKING:
     from kavka.model.types import TopicPartition
 
 __all__ = [
+    "ANY_ACL",
+    "DEFAULT",
     "EARLIEST",
     "LATEST",
     "MAX_TIMESTAMP",
     "Acks",
+    "Acl",
+    "AclFilter",
+    "AclOperation",
+    "AclPattern",
+    "AclPermission",
+    "AclResource",
     "ActiveProducer",
     "Admin",
     "At",
@@ -81,6 +102,7 @@ __all__ = [
     "Consumer",
     "ConsumerRecord",
     "CreatedTopic",
+    "DelegationToken",
     "Delivered",
     "Delivery",
     "Dial",
@@ -104,9 +126,12 @@ __all__ = [
     "PreparedTransaction",
     "Producer",
     "Quorum",
+    "QuotaEntity",
     "Reassignment",
     "ReplicaInfo",
     "ResourceType",
+    "ScramCredential",
+    "ScramMechanism",
     "TcpDial",
     "TopicDescription",
     "TopicListing",
@@ -126,6 +151,11 @@ _HOMES = {
     "kavka.client.admin_configs": "ConfigEntry ConfigResource ConfigSource ConfigSynonym ConfigType ResourceType",
     "kavka.client.admin_groups": "GroupDescription GroupListing GroupMember",
     "kavka.client.admin_placement": "Election Reassignment",
+    "kavka.client.admin_security": (
+        "ANY_ACL Acl AclFilter AclOperation AclPattern AclPermission AclResource DelegationToken ScramCredential "
+        "ScramMechanism"
+    ),
+    "kavka.client.admin_quotas": "DEFAULT QuotaEntity",
     "kavka.client.admin_topics": "CreatedTopic NewTopic PartitionDescription TopicDescription TopicListing",
     "kavka.client.admin_transactions": "OpenTransaction TransactionDescription TransactionListing",
     "kavka.client.batching": "Delivered Delivery",

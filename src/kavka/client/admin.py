@@ -1,4 +1,4 @@
-"""The admin client: one face for topics, groups, configs and the cluster."""
+"""The admin client: one face for topics, groups, configs, security and the cluster."""
 
 from __future__ import annotations
 
@@ -10,12 +10,23 @@ from kavka.client.admin_cluster import ClusterAdmin
 from kavka.client.admin_configs import ConfigsAdmin
 from kavka.client.admin_groups import GroupsAdmin
 from kavka.client.admin_placement import PlacementAdmin
+from kavka.client.admin_quotas import QuotasAdmin
+from kavka.client.admin_security import SecurityAdmin
 from kavka.client.admin_topics import TopicsAdmin
 from kavka.client.admin_transactions import TransactionsAdmin
 from kavka.client.pool import DEFAULT_TIMEOUT_MS, Pool
 
 
-class Admin(TopicsAdmin, GroupsAdmin, ConfigsAdmin, ClusterAdmin, PlacementAdmin, TransactionsAdmin):
+class Admin(
+    TopicsAdmin,
+    GroupsAdmin,
+    ConfigsAdmin,
+    QuotasAdmin,
+    ClusterAdmin,
+    PlacementAdmin,
+    TransactionsAdmin,
+    SecurityAdmin,
+):
     """Administers a cluster.
 
     ```python

@@ -214,6 +214,8 @@ class Admin:
     describe_configs = _Blocking(_admin.Admin.describe_configs)
     alter_configs = _Blocking(_admin.Admin.alter_configs)
     replace_configs = _Blocking(_admin.Admin.replace_configs)
+    describe_quotas = _Blocking(_admin.Admin.describe_quotas)
+    alter_quotas = _Blocking(_admin.Admin.alter_quotas)
     list_config_resources = _Blocking(_admin.Admin.list_config_resources)
     describe_cluster = _Blocking(_admin.Admin.describe_cluster)
     describe_quorum = _Blocking(_admin.Admin.describe_quorum)
@@ -233,6 +235,16 @@ class Admin:
     abort_transaction = _Blocking(_admin.Admin.abort_transaction)
     open_transactions = _Blocking(_admin.Admin.open_transactions)
     find_hanging = _Blocking(_admin.Admin.find_hanging)
+    describe_acls = _Blocking(_admin.Admin.describe_acls)
+    create_acls = _Blocking(_admin.Admin.create_acls)
+    delete_acls = _Blocking(_admin.Admin.delete_acls)
+    describe_scram_users = _Blocking(_admin.Admin.describe_scram_users)
+    set_scram_credential = _Blocking(_admin.Admin.set_scram_credential)
+    delete_scram_credential = _Blocking(_admin.Admin.delete_scram_credential)
+    create_token = _Blocking(_admin.Admin.create_token)
+    describe_tokens = _Blocking(_admin.Admin.describe_tokens)
+    renew_token = _Blocking(_admin.Admin.renew_token)
+    expire_token = _Blocking(_admin.Admin.expire_token)
 
 
 class _LeftByExceptionError(Exception):

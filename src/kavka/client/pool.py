@@ -55,12 +55,14 @@ class Pool:
         reconnect_backoff_max_ms: float = CLIENT.longest_ms,
         max_frame_bytes: int = MAX_FRAME_BYTES,
         draw: Callable[[], float] = random.random,
+        connector: Connector | None = None,
     ) -> None:
+        """`connector` is who dials and logs in where that is not decided here: a node's own clients have one."""
         self.view = ClusterView()
         self.timeout_ms = timeout_ms
         self._bootstrap = parse_bootstrap(bootstrap)
         self._client_id = client_id
-        self._connector = Connector(dial, draw)
+        self._connector = connector if connector is not None else Connector(dial, draw)
         self._connect_timeout_ms = connect_timeout_ms
         self._reconnect = Backoff(reconnect_backoff_ms, reconnect_backoff_max_ms)
         self._max_age = metadata_max_age_ms / 1000

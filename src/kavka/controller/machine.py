@@ -31,7 +31,7 @@ from kavka.controller.producer_ids import ProducerIdBlock
 from kavka.controller.reassignment import Moving, Reassign, Reassignments
 from kavka.controller.registration import Registrations
 from kavka.controller.tokens import Token, TokenRules, Tokens
-from kavka.controller.topics import CreatedTopic, NewPartitions, NewTopic, Topics
+from kavka.controller.topics import Charge, CreatedTopic, NewPartitions, NewTopic, Topics
 from kavka.metadata.delta import MetadataDelta, apply
 from kavka.metadata.image import EMPTY, ConfigResource, MetadataImage, PartitionImage
 from kavka.model.errors import KafkaError
@@ -39,11 +39,11 @@ from kavka.model.settings import BROKER_SESSION_TIMEOUT_MS, Values
 from kavka.model.settings.security import (
     DELEGATION_TOKEN_EXPIRY_TIME_MS,
     DELEGATION_TOKEN_MAX_LIFETIME_MS,
-    DELEGATION_TOKEN_SECRET_KEY,
 )
 from kavka.model.transition import Transition
 from kavka.model.types import Uuid
 from kavka.security.acl import Acl, AclFilter
+from kavka.security.token import TokenSecrets
 
 
 class Controller:
@@ -74,7 +74,7 @@ class Controller:
         self._directories = Directories(self._effective, self._index)
         self._new_id = new_id
         token_rules = TokenRules(
-            static[DELEGATION_TOKEN_SECRET_KEY],
+            TokenSecrets.of(static),
             static[DELEGATION_TOKEN_MAX_LIFETIME_MS],
             static[DELEGATION_TOKEN_EXPIRY_TIME_MS],
         )
@@ -120,20 +120,22 @@ class Controller:
     # -- topics -----------------------------------------------------------------------------------
 
     def create_topics(
-        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False, charge: Charge | None = None
     ) -> Transition[dict[str, CreatedTopic | KafkaError]]:
         """Create topics of distinct names."""
-        return self._topics.create(self.image, topics, validate_only)
+        return self._topics.create(self.image, topics, validate_only, charge)
 
-    def delete_topics(self, ids: Sequence[Uuid]) -> Transition[dict[Uuid, KafkaError | None]]:
+    def delete_topics(
+        self, ids: Sequence[Uuid], *, charge: Charge | None = None
+    ) -> Transition[dict[Uuid, KafkaError | None]]:
         """Delete topics."""
-        return self._topics.delete(self.image, ids)
+        return self._topics.delete(self.image, ids, charge)
 
     def create_partitions(
-        self, topics: Sequence[NewPartitions], *, validate_only: bool = False
+        self, topics: Sequence[NewPartitions], *, validate_only: bool = False, charge: Charge | None = None
     ) -> Transition[dict[str, KafkaError | None]]:
         """Give topics of distinct names more partitions."""
-        return self._topics.create_partitions(self.image, topics, validate_only)
+        return self._topics.create_partitions(self.image, topics, validate_only, charge)
 
     # -- partitions ---------------------------------------------------------------------------------
 

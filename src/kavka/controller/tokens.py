@@ -6,8 +6,7 @@ The log remembers who a token is for and how long; its secret is derived from th
 
 from __future__ import annotations
 
-import hmac
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,10 +20,10 @@ from kavka.model.errors import (
     InvalidPrincipalType,
     UnsupportedVersion,
 )
-from kavka.model.settings.types import Password
 from kavka.model.transition import Transition
 from kavka.model.types import Uuid
 from kavka.protocol.schema import replace
+from kavka.security.token import TokenSecrets
 
 MV_TOKENS: Final = 14
 """The metadata.version from which the log can remember tokens (3.6-IV2)."""
@@ -32,16 +31,11 @@ SWEPT_AT_ONCE: Final = 1000
 _NEVER: Final = (1 << 63) - 1
 
 
-def token_hmac(secret: str, token_id: str) -> bytes:
-    """What the owner of a token logs in with."""
-    return hmac.digest(secret.encode(), token_id.encode(), "sha512")
-
-
 @dataclass(frozen=True, slots=True)
 class TokenRules:
     """What the configuration says of tokens."""
 
-    secret: Password | None
+    secrets: TokenSecrets | None
     max_lifetime_ms: int
     renew_ms: int
 
@@ -63,6 +57,7 @@ class Tokens:
     def __init__(self, rules: TokenRules, new_id: Callable[[], Uuid]) -> None:
         self._rules = rules
         self._new_id = new_id
+        self._known = KnownSecrets()
 
     def create(
         self,
@@ -74,7 +69,7 @@ class Tokens:
         now_ms: int,
     ) -> Transition[Token]:
         """A new token for an owner."""
-        secret = self._secret(image)
+        secrets = self._secrets(image)
         for renewer in renewers:
             if not renewer.startswith("User:"):
                 raise InvalidPrincipalType(f"{renewer} is no user, and only users renew tokens")
@@ -91,7 +86,7 @@ class Tokens:
             expiration_timestamp=min(ends, now_ms + self._rules.renew_ms),
             token_id=str(self._new_id()),
         )
-        return Transition(Token(record, token_hmac(secret, record.token_id)), (record,))
+        return Transition(Token(record, secrets.make(record.token_id)), (record,))
 
     def renew(self, image: MetadataImage, by: str, hmac_: bytes, period_ms: int, now_ms: int) -> Transition[int]:
         """Let a token live on; the reply is until when."""
@@ -119,19 +114,41 @@ class Tokens:
     def _until(self, record: DelegationTokenRecord, expires_ms: int) -> Transition[int]:
         return Transition(expires_ms, (replace(record, expiration_timestamp=expires_ms),))
 
-    def _secret(self, image: MetadataImage) -> str:
-        if self._rules.secret is None:
+    def _secrets(self, image: MetadataImage) -> TokenSecrets:
+        if self._rules.secrets is None:
             raise DelegationTokenAuthDisabled("delegation.token.secret.key is not set")
         if image.features.metadata_version < MV_TOKENS:
             raise UnsupportedVersion("the metadata.version of the cluster has no delegation tokens")
-        return self._rules.secret.value
+        return self._rules.secrets
 
-    def _find(self, image: MetadataImage, hmac_: bytes) -> DelegationTokenRecord:
-        secret = self._secret(image)
-        for record in image.kept.tokens.values():
-            if hmac.compare_digest(token_hmac(secret, record.token_id), hmac_):
-                return record
-        raise DelegationTokenNotFound
+    def _find(self, image: MetadataImage, hmac: bytes) -> DelegationTokenRecord:
+        record = self._known.find(image, hmac, self._secrets(image))
+        if record is None:
+            raise DelegationTokenNotFound
+        return record
+
+
+class KnownSecrets:
+    """Soft state: which token a secret belongs to; follows the tokens of the image it was last asked about."""
+
+    def __init__(self) -> None:
+        self._tokens: Mapping[Hashable, DelegationTokenRecord] = {}
+        self._secrets: dict[Hashable, tuple[bytes, ...]] = {}
+        self._ids: dict[bytes, Hashable] = {}
+
+    def find(self, image: MetadataImage, hmac: bytes, secrets: TokenSecrets) -> DelegationTokenRecord | None:
+        """The token of a secret."""
+        tokens = image.kept.tokens
+        if tokens is not self._tokens:
+            for gone in self._secrets.keys() - tokens.keys():
+                for secret in self._secrets.pop(gone):
+                    del self._ids[secret]
+            for id_ in tokens.keys() - self._secrets.keys():
+                self._secrets[id_] = made = tuple(secrets.accepted(str(id_)))
+                self._ids.update(dict.fromkeys(made, id_))
+            self._tokens = tokens
+        id_ = self._ids.get(hmac)
+        return None if id_ is None else tokens[id_]
 
 
 def _is_over(record: DelegationTokenRecord, now_ms: int) -> bool:

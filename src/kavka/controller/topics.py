@@ -36,6 +36,10 @@ MAX_PARTITIONS: Final = 10_000
 """The most partitions one request may create."""
 
 
+Charge = Callable[[int], None]
+"""Is told of the partitions of each topic that can be changed; raises ThrottlingQuotaExceeded to forbid it."""
+
+
 @dataclass(frozen=True, slots=True)
 class NewTopic:
     """A topic to create; -1 partitions or replicas leave the number to the cluster's defaults."""
@@ -75,7 +79,7 @@ class Topics:
         self._new_id = new_id
 
     def create(
-        self, image: MetadataImage, topics: Sequence[NewTopic], validate_only: bool
+        self, image: MetadataImage, topics: Sequence[NewTopic], validate_only: bool, charge: Charge | None
     ) -> Transition[dict[str, CreatedTopic | KafkaError]]:
         """Create those that can be; the names are distinct. Raises PolicyViolation when all are too many together."""
         self._check_total(topics)
@@ -83,30 +87,39 @@ class Topics:
         records: list[Any] = []
         for topic in topics:
             try:
-                outcomes[topic.name], written = self._create_one(image, topic)
+                outcomes[topic.name], written = self._create_one(image, topic, charge)
                 records += written
             except KafkaError as error:
                 outcomes[topic.name] = error
         return Transition(outcomes) if validate_only else Transition(outcomes, bounded(records))
 
-    def delete(self, image: MetadataImage, ids: Sequence[Uuid]) -> Transition[dict[Uuid, KafkaError | None]]:
+    def delete(
+        self, image: MetadataImage, ids: Sequence[Uuid], charge: Charge | None
+    ) -> Transition[dict[Uuid, KafkaError | None]]:
         """Delete those that are there."""
         known = image.topics.by_id
-        outcomes: dict[Uuid, KafkaError | None] = {
-            id_: None if id_ in known else UnknownTopicId(f"there is no topic with id {id_}") for id_ in ids
-        }
+        outcomes: dict[Uuid, KafkaError | None] = {}
+        for id_ in ids:
+            outcomes[id_] = None
+            try:
+                if id_ not in known:
+                    raise UnknownTopicId(f"there is no topic with id {id_}")
+                if charge is not None:
+                    charge(len(known[id_].partitions))
+            except KafkaError as error:
+                outcomes[id_] = error
         records = [RemoveTopicRecord(topic_id=id_) for id_, error in outcomes.items() if error is None]
         return Transition(outcomes, bounded(records))
 
     def create_partitions(
-        self, image: MetadataImage, topics: Sequence[NewPartitions], validate_only: bool
+        self, image: MetadataImage, topics: Sequence[NewPartitions], validate_only: bool, charge: Charge | None
     ) -> Transition[dict[str, KafkaError | None]]:
         """Give topics more partitions, where that can be; the names are distinct."""
         outcomes: dict[str, KafkaError | None] = {}
         records: list[PartitionRecord] = []
         for wanted in topics:
             try:
-                records += self._more_partitions(image, wanted)
+                records += self._more_partitions(image, wanted, charge)
                 outcomes[wanted.name] = None
             except KafkaError as error:
                 outcomes[wanted.name] = error
@@ -124,10 +137,14 @@ class Topics:
         if total > MAX_PARTITIONS:
             raise PolicyViolation(f"one request creates at most {MAX_PARTITIONS} partitions, not {total}")
 
-    def _create_one(self, image: MetadataImage, topic: NewTopic) -> tuple[CreatedTopic, list[Any]]:
+    def _create_one(
+        self, image: MetadataImage, topic: NewTopic, charge: Charge | None
+    ) -> tuple[CreatedTopic, list[Any]]:
         _check_name(image, topic.name)
         settings = self._setting_records(image, topic)
         partitions = self._assigned(image, topic) if topic.assignments else self._placed(image, topic)
+        if charge is not None:
+            charge(len(partitions))
         id_ = self._new_id()
         metadata_version = image.features.metadata_version
         records: list[Any] = [TopicRecord(name=topic.name, topic_id=id_), *settings]
@@ -184,7 +201,9 @@ class Topics:
             partitions.append(partition)
         return partitions
 
-    def _more_partitions(self, image: MetadataImage, wanted: NewPartitions) -> list[PartitionRecord]:
+    def _more_partitions(
+        self, image: MetadataImage, wanted: NewPartitions, charge: Charge | None
+    ) -> list[PartitionRecord]:
         topic = image.topics.by_name.get(wanted.name)
         if topic is None:
             raise UnknownTopicOrPartition  # Kafka has no words for it
@@ -193,12 +212,14 @@ class Topics:
             raise InvalidPartitions(f"topic {wanted.name} has {have} partitions; {wanted.count} would not be more")
         added = wanted.count - have
         replication = len(topic.partitions[0].replicas)
+        if wanted.assignments is not None and len(wanted.assignments) != added:
+            raise InvalidReplicaAssignment(f"{added} partitions are added, {len(wanted.assignments)} are assigned")
+        if charge is not None:
+            charge(added)
         if wanted.assignments is None:
             check_count(added)
             partitions = self._place(image, added, replication)
         else:
-            if len(wanted.assignments) != added:
-                raise InvalidReplicaAssignment(f"{added} partitions are added, {len(wanted.assignments)} are assigned")
             partitions = []
             for index, replicas in enumerate(wanted.assignments, have):
                 check_assignment(image, replicas, replication)

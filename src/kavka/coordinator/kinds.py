@@ -13,13 +13,17 @@ from kavka.coordinator.consumer.kind import ConsumerKind
 from kavka.coordinator.kind import GroupKind
 from kavka.coordinator.offsets import records as offsets
 from kavka.coordinator.record import RecordCodec
+from kavka.coordinator.share.kind import ShareKind
 from kavka.coordinator.state import ShardState
+from kavka.coordinator.streams.kind import StreamsKind
 
 KindClass = type[GroupKind[Any]]
 
 KINDS: Final[tuple[KindClass, ...]] = (
     ClassicKind,
     ConsumerKind,
+    ShareKind,
+    StreamsKind,
 )
 """A kind that deals with another comes after it."""
 

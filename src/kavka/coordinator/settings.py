@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from kavka.coordinator.assignors import ASSIGNORS
+from kavka.coordinator.bounds import Bounded, Bounds
 from kavka.model.settings import coordinators as keys
 from kavka.model.settings import group as group_keys
-from kavka.model.settings.types import Setting, SettingError
 from kavka.model.settings.values import Values
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
@@ -45,43 +45,33 @@ class CoordinatorSettings:
         self.offset_metadata_max_bytes = values[keys.OFFSET_METADATA_MAX_BYTES]
         self.offsets_retention_ms = values[keys.OFFSETS_RETENTION_MINUTES] * 60_000
         self.offsets_check_interval_ms = values[keys.OFFSETS_RETENTION_CHECK_INTERVAL_MS]
-        self.consumer = GroupSettings(
-            values[keys.GROUP_CONSUMER_SESSION_TIMEOUT_MS],
-            values[keys.GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS],
-            values[keys.GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS],
-        )
-        self._lowest = GroupSettings(
-            values[keys.GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS],
-            values[keys.GROUP_CONSUMER_MIN_HEARTBEAT_INTERVAL_MS],
-            values[keys.GROUP_CONSUMER_MIN_ASSIGNMENT_INTERVAL_MS],
-        )
-        self._highest = GroupSettings(
-            values[keys.GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS],
-            values[keys.GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS],
-            values[keys.GROUP_CONSUMER_MAX_ASSIGNMENT_INTERVAL_MS],
-        )
+        self._bounds = Bounds(values, _BOUNDED)
+        self.consumer = GroupSettings(*self._bounds.defaults)
 
     def of_group(self, texts: Mapping[str, str]) -> GroupSettings:
         """A group's settings: what was set for it, within the bounds of the node, else what the node says."""
-        if not texts:
-            return self.consumer
-        return GroupSettings(*(self._bounded(number, texts) for number in range(len(_GROUP_KEYS))))
-
-    def _bounded(self, number: int, texts: Mapping[str, str]) -> int:
-        text = texts.get(_GROUP_KEYS[number].name)
-        if text is None:
-            return self.consumer[number]
-        try:
-            value = _GROUP_KEYS[number].parse(text)
-        except SettingError:
-            return self.consumer[number]
-        return min(max(value, self._lowest[number]), self._highest[number])
+        return GroupSettings(*self._bounds.of_group(texts)) if texts else self.consumer
 
 
-_GROUP_KEYS: Final[tuple[Setting[int], ...]] = (
-    group_keys.CONSUMER_SESSION_TIMEOUT_MS,
-    group_keys.CONSUMER_HEARTBEAT_INTERVAL_MS,
-    group_keys.CONSUMER_ASSIGNMENT_INTERVAL_MS,
+_BOUNDED: Final = (
+    Bounded(
+        group_keys.CONSUMER_SESSION_TIMEOUT_MS,
+        keys.GROUP_CONSUMER_SESSION_TIMEOUT_MS,
+        keys.GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS,
+        keys.GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS,
+    ),
+    Bounded(
+        group_keys.CONSUMER_HEARTBEAT_INTERVAL_MS,
+        keys.GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS,
+        keys.GROUP_CONSUMER_MIN_HEARTBEAT_INTERVAL_MS,
+        keys.GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS,
+    ),
+    Bounded(
+        group_keys.CONSUMER_ASSIGNMENT_INTERVAL_MS,
+        keys.GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS,
+        keys.GROUP_CONSUMER_MIN_ASSIGNMENT_INTERVAL_MS,
+        keys.GROUP_CONSUMER_MAX_ASSIGNMENT_INTERVAL_MS,
+    ),
 )
 _CLASS_NAMES: Final = {
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",

@@ -65,6 +65,11 @@ class Topics:
         by_name = self._image.topics.by_name
         return {topic.id for name in names if (topic := by_name.get(name)) is not None}
 
+    def count_of(self, name: str) -> int | None:
+        """How many partitions a topic has; None if it is not there."""
+        topic = self._image.topics.by_name.get(name)
+        return None if topic is None else len(topic.partitions)
+
     def partition_counts(self, topic_ids: Iterable[Uuid]) -> dict[Uuid, int]:
         """How many partitions topics have; all of them are there."""
         by_id = self._image.topics.by_id

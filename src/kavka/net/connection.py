@@ -47,13 +47,13 @@ class Connection:
         "_large_filled",
         "_large_needed",
         "_loop",
-        "_max_frame",
         "_on_close",
         "_partial",
         "_responses",
         "_resting",
         "_unmute",
         "closed",
+        "max_frame",
         "receiver",
         "session",
         "transport",
@@ -74,9 +74,10 @@ class Connection:
         self.transport = transport
         self.session = session
         self.receiver = receiver
-        """Whoever serves the next frame; one that logs clients in puts the dispatcher into its place."""
+        """Whoever serves the next frame: the dispatcher, unless somebody who logs clients in has taken its place."""
         self._buffers = buffers
-        self._max_frame = max_frame
+        self.max_frame = max_frame
+        """The largest frame that is taken; less before a client has logged in."""
         self._on_close = on_close
         self._closing: dict[Hashable, Callable[[], None]] | None = None
         self._responses = Responses(self, transport.out)
@@ -222,7 +223,7 @@ class Connection:
         responses, out = self._responses, self.transport.out
         slots, gathered = responses.slots, None
         try:
-            frames, consumed, needed = split(view, 0, total, self._max_frame)
+            frames, consumed, needed = split(view, 0, total, self.max_frame)
             turn_ends = self._loop.time() + TURN_SECONDS if len(frames) > FRAMES_BETWEEN_LOOKS else 0.0
             for number, (start, end) in enumerate(frames, 1):
                 if number % FRAMES_BETWEEN_LOOKS == 0 and self._loop.time() > turn_ends:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kavka.model.clock import Clock
 from kavka.model.types import EVERY_ADDRESS
+from kavka.net.acceptor import Acceptor, Address
 from kavka.net.buffers import ReceiveBuffers
 from kavka.net.connection import Connection, Receiver
 from kavka.net.hangups import HangUps
@@ -22,8 +23,8 @@ from kavka.net.transport import Transport
 
 log = logging.getLogger(__name__)
 
-ACCEPTS_PER_CALLBACK = 64
-ACCEPT_PAUSE_SECONDS = 1.0
+TURNED_AWAY_AT_ONCE = 1000
+"""So many connections that came too fast are kept for a while before they are closed; more are closed at once."""
 NOT_SENT_BYTES = 128 * 1024
 """How far an answer may run ahead of what the network takes. Without a limit a large answer trickles into the socket
 and wakes its reader for every few segments. The limit must exceed any segment (64 KiB): a socket that is full for it
@@ -43,9 +44,8 @@ class SocketOptions:
     backlog: int = 50
 
 
-def straight(dispatcher: Receiver) -> Receiver:
-    """Let the first frame of a connection be a request."""
-    return dispatcher
+Welcome = Callable[[Connection], None]
+"""Sees a new connection before its first byte; whoever logs clients in takes the dispatcher's place there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ class BoundListener:
     socket: socket.socket
     secure: Secure = plain
     """Makes the transport of a new connection."""
-    receiver: Callable[[Receiver], Receiver] = straight
-    """Makes the first receiver of a new connection, which may be one that lets the dispatcher have it later."""
+    security_protocol: str = "PLAINTEXT"
+    welcome: Welcome | None = None
 
 
 def bind(name: str, host: str, port: int, options: SocketOptions, *, both: bool = True) -> BoundListener:
@@ -111,6 +111,11 @@ class Server:
         """`admit` is told of every new session, and may set a guard on it."""
         self._admit_session = admit
         self._listeners = listeners
+        self._acceptors: dict[str, Acceptor] = {}
+        self._turned_away: dict[socket.socket, asyncio.TimerHandle] = {}
+        self.turned_away = 0
+        """How many connections were closed because their address opened them too fast."""
+        self._delayed_before = 0
         self._dispatch = dispatch.__call__  # bound, as the dispatcher binds its own
         self._limits = limits
         self._options = options
@@ -119,8 +124,6 @@ class Server:
         self._hangups: HangUps | None = None
         self._count = ConnectionCount(limits)
         self._next_id = 0
-        self._paused = False
-        self._accepting = False
         self._draining = False
         self._all_gone = asyncio.Event()
         self.connections: dict[int, Connection] = {}
@@ -130,19 +133,20 @@ class Server:
 
     async def run(self) -> None:
         """Serve until cancelled; then stop accepting and close what is left."""
-        if self._listeners:
-            self._hangups = HangUps(asyncio.get_running_loop())
-        self._accept_on()
+        for listener in self._listeners:
+            self.listen(listener)
         sweep_seconds = max(1.0, min(10.0, self._limits.idle_ms / 2000)) if self._limits.idle_ms > 0 else 10.0
         try:
             while True:
                 await asyncio.sleep(sweep_seconds)
                 self._close_idle()
+                self._count.forget_idle(self._clock.monotonic_ms())
         finally:
             self._draining = True
-            self._accept_off()
-            for listener in self._listeners:
-                listener.socket.close()
+            for name in list(self._acceptors):
+                self._stop_listening(name)
+            for sock in list(self._turned_away):
+                self._close_turned_away(sock)
             for connection in list(self.connections.values()):
                 connection.close()
             if self._hangups is not None:
@@ -151,7 +155,8 @@ class Server:
     async def drain(self, timeout_ms: int) -> None:
         """Stop accepting and reading, and wait until what was asked is answered."""
         self._draining = True
-        self._accept_off()
+        for acceptor in self._acceptors.values():
+            acceptor.off()
         for connection in list(self.connections.values()):
             connection.finish()
         if self.connections:
@@ -161,9 +166,13 @@ class Server:
     def limit(self, limits: ConnectionLimits) -> None:
         """Take over changed caps; connections that are there stay."""
         self._limits = self._count.limits = limits
-        if self._paused and not self._count.full:
-            self._paused = False
-            self._accept_on()
+        for acceptor in self._acceptors.values():
+            acceptor.room()
+
+    @property
+    def delayed(self) -> int:
+        """How many connections had to wait because they came too fast."""
+        return self._delayed_before + sum(one.delayed for one in self._acceptors.values())
 
     @property
     def received_bytes(self) -> int:
@@ -177,46 +186,39 @@ class Server:
 
     # -- accepting ----------------------------------------------------------------------
 
-    def _accept_on(self) -> None:
-        if not self._accepting and not self._draining:
-            self._accepting = True
-            loop = asyncio.get_running_loop()
-            for listener in self._listeners:
-                loop.add_reader(listener.socket.fileno(), self._on_acceptable, listener)
+    def listen(self, listener: BoundListener) -> None:
+        """Accept connections on a listener, from now on."""
+        if self._hangups is None:
+            self._hangups = HangUps(asyncio.get_running_loop())
 
-    def _accept_off(self) -> None:
-        if self._accepting:
-            self._accepting = False
-            loop = asyncio.get_running_loop()
-            for listener in self._listeners:
-                loop.remove_reader(listener.socket.fileno())
-
-    def _on_acceptable(self, listener: BoundListener) -> None:
-        for _ in range(ACCEPTS_PER_CALLBACK):
-            if self._count.full:
-                # Kafka's rule for the total cap: newcomers wait in the backlog until somebody leaves.
-                log.warning("%d connections are open: newcomers wait until somebody leaves", self._count.total)
-                self._paused = True
-                self._accept_off()
-                return
-            try:
-                sock, address = listener.socket.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                log.warning("cannot accept on %s: %s; trying again in %gs", listener.name, error, ACCEPT_PAUSE_SECONDS)
-                self._accept_off()
-                asyncio.get_running_loop().call_later(ACCEPT_PAUSE_SECONDS, self._accept_again)
-                return
+        def admit(sock: socket.socket, address: Address) -> None:
             self._admit(listener, sock, address)
 
-    def _accept_again(self) -> None:
-        if not self._paused:
-            self._accept_on()
+        acceptor = Acceptor(listener.name, listener.socket, self._count, self._clock, admit)
+        self._acceptors[listener.name] = acceptor
+        if not self._draining:
+            acceptor.on()
+
+    def unlisten(self, name: str) -> None:
+        """Give a listener up: nobody is accepted there any more, and those who were are dropped."""
+        self._stop_listening(name)
+        for connection in list(self.connections.values()):
+            if connection.session.listener == name:
+                connection.close()
+
+    def _stop_listening(self, name: str) -> None:
+        acceptor = self._acceptors.pop(name)
+        self._delayed_before += acceptor.delayed
+        acceptor.off()
+        acceptor.socket.close()
 
     def _admit(self, listener: BoundListener, sock: socket.socket, address: tuple[str, int]) -> None:
         # A listener on all IPv6 addresses takes IPv4 clients too, and shows their addresses in this form.
         host, port = address[0].removeprefix("::ffff:"), address[1]
+        delay_ms = self._count.too_fast(listener.name, host, self._clock.monotonic_ms())
+        if delay_ms > 0:
+            self._turn_away(sock, delay_ms)
+            return
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -231,37 +233,57 @@ class Server:
         assert hangups is not None  # nobody is accepted before the server runs
         secure = listener.secure
         opened = self.open(
-            listener.name, (host, port), lambda session: secure(loop, sock, hangups, session), listener.receiver
+            listener.name,
+            (host, port),
+            lambda session: secure(loop, sock, hangups, session),
+            listener.security_protocol,
+            listener.welcome,
         )
         if opened is None:
             log.debug("refused a connection from %s: it has its share already", host)
             sock.close()
+
+    def _turn_away(self, sock: socket.socket, delay_ms: int) -> None:
+        """Close a connection that came too fast, but only after a while, so that it is not tried again at once."""
+        self.turned_away += 1
+        if len(self._turned_away) >= TURNED_AWAY_AT_ONCE:
+            sock.close()
+            return
+        loop = asyncio.get_running_loop()
+        self._turned_away[sock] = loop.call_later(delay_ms / 1000, self._close_turned_away, sock)
+
+    def _close_turned_away(self, sock: socket.socket) -> None:
+        self._turned_away.pop(sock).cancel()
+        sock.close()
 
     def open(
         self,
         listener: str,
         client: tuple[str, int],
         transport: Callable[[Session], Transport],
-        receiver: Callable[[Receiver], Receiver] = straight,
+        security_protocol: str = "PLAINTEXT",
+        welcome: Welcome | None = None,
     ) -> Connection | None:
         """Serve a new connection, unless its address has its share already or nobody new is served."""
         host, port = client
-        if self._draining or not self._count.admit(host):
+        if self._draining or not self._count.admit(host, listener):
             return None
         self._next_id += 1
-        session = Session(self._next_id, listener, host, port)
+        session = Session(self._next_id, listener, host, port, security_protocol=security_protocol)
         if self._admit_session is not None:
             self._admit_session(session)
         connection = Connection(
             loop=asyncio.get_running_loop(),
             transport=transport(session),
             session=session,
-            receiver=receiver(self._dispatch),
+            receiver=self._dispatch,
             buffers=self._buffers,
             max_frame=self._limits.max_frame_bytes,
             on_close=self._closed,
         )
         self.connections[session.id] = connection
+        if welcome is not None:
+            welcome(connection)
         connection.start()
         return connection
 
@@ -271,12 +293,11 @@ class Server:
         self._seen.pop(session.id, None)
         self._received_before += transport.received_bytes
         self._sent_before += transport.sent_bytes
-        self._count.release(session.client_host)
+        self._count.release(session.client_host, session.listener)
         if self._draining and not self.connections:
             self._all_gone.set()
-        if self._paused and not self._count.full:
-            self._paused = False
-            self._accept_on()
+        for acceptor in self._acceptors.values():
+            acceptor.room()
 
     def _close_idle(self) -> None:
         if self._limits.idle_ms <= 0:

@@ -30,6 +30,10 @@ class Session:
     principal: str = ANONYMOUS
     guard: Guard | None = None
     """None where nobody is kept from anything."""
+    security_protocol: str = "PLAINTEXT"
+    """How the listener secures its connections."""
+    token_authenticated: bool = False
+    """Whether the client logged in with a delegation token, which hands out no others."""
     client_software_name: str = ""
     client_software_version: str = ""
     """What ApiVersions told (KIP-511); empty before, and of clients that do not tell."""

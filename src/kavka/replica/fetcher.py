@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from kavka.client.connection import Connection
@@ -22,9 +23,12 @@ from kavka.model.errors import (
     FetchSessionIdNotFound,
     KafkaError,
     KafkaStorageError,
+    NetworkException,
+    ReplicaNotAvailable,
     UnknownServerError,
 )
 from kavka.model.settings import (
+    FOLLOWER_FETCH_LAST_TIERED_OFFSET_ENABLE,
     REPLICA_FETCH_BACKOFF_MS,
     REPLICA_FETCH_MAX_BYTES,
     REPLICA_FETCH_MIN_BYTES,
@@ -52,6 +56,8 @@ from kavka.replica.manager import SLICE_SECONDS, ReplicaManager
 from kavka.replica.partition import Partition
 from kavka.replica.session import Ask, Asked, FetchSession, Key
 from kavka.replica.syncing import Failed, Syncer
+from kavka.replica.tier import StateElsewhere, arrived
+from kavka.replica.tiered_start import TieredStart, tiered_start
 from kavka.replication.follower import Reaction, backoff_ms, reaction, reset, start_offset, truncation_offset
 from kavka.replication.throttle import Throttle
 from kavka.storage.log import Log
@@ -62,7 +68,6 @@ FETCH_VERSION: Final = 17
 REPLICA_STATE_SINCE: Final = 15
 LATEST: Final = -1
 EARLIEST: Final = -2
-EARLIEST_LOCAL: Final = -4
 SOON_MS: Final = 50
 THROTTLED_MS: Final = 100
 URGENT_SECONDS: Final = 0.02
@@ -476,18 +481,44 @@ class Fetcher:
             self._give_up(copy, error)
 
     async def _reset_local(self, connection: Connection, copy: Copy) -> None:
-        """The leader has our end elsewhere only: begin with what is on its disk, and with its log start."""
+        """The leader has our end elsewhere only: begin after that, with what the tier knows of it."""
+        partition, replicas = copy.partition, self._around.replicas
+        tier, end_offset = partition.tier, partition.log_end_offset
+        after_tiered = end_offset == 0 and replicas.values[FOLLOWER_FETCH_LAST_TIERED_OFFSET_ENABLE]
+        try:
+            start = await tiered_start(connection, partition, replicas.node_id, after_tiered=after_tiered)
+            if tier is None:
+                raise ReplicaNotAvailable("this node does not know yet that the topic is tiered")
+            asked = tier.state_after(start.last_offset, start.leader_epoch)
+        except NetworkException:
+            raise
+        except KafkaError as error:
+            log.info("%s cannot begin after what is elsewhere yet: %s", partition.topic_partition, error)
+            self._back_off(copy, Reaction.LATER)
+            return
+        copy.rests = True
+        self._changed[copy.key] = None
+        asked.add_done_callback(partial(self._begin_after, copy, start, end_offset))
+
+    def _begin_after(self, copy: Copy, start: TieredStart, end_offset: int, asked: StateElsewhere) -> None:
+        """Begin with what a tier told, unless the leadership or the log has changed meanwhile."""
         partition = copy.partition
-        end_offset = partition.log_end_offset
-        start = await self._offset(connection, copy, EARLIEST)
-        local = await self._offset(connection, copy, EARLIEST_LOCAL)
-        if isinstance(start, Reaction) or isinstance(local, Reaction) or local <= end_offset:
-            self._back_off(copy, Reaction.SOON)
-        elif copy.current and partition.log_end_offset == end_offset:
-            try:
-                partition.start_over_at(local, self._around.clock.now_ms(), start)
-            except KafkaStorageError as error:
+        try:
+            if copy.current and partition.log_end_offset == end_offset:
+                partition.start_over_with(arrived(asked), start.log_start_offset, self._around.clock.now_ms())
+                self._around.syncer.sync([partition.log], lambda failed: None)
+        except KafkaStorageError as error:
+            if partition.failed is not None:
                 self._give_up(copy, error)
+                return
+            log.warning("%s cannot begin after what is elsewhere: %s", partition.topic_partition, error)
+            self._back_off(copy, Reaction.LATER)
+        except KafkaError as error:
+            log.warning("%s cannot begin after what is elsewhere: %s", partition.topic_partition, error)
+            self._back_off(copy, Reaction.LATER)
+        else:
+            copy.attempts = 0
+            self._resume(copy, True)
 
     async def _offset(self, connection: Connection, copy: Copy, which: int) -> int | Reaction:
         """The leader's first or last offset."""

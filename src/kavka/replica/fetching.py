@@ -227,6 +227,10 @@ class FetchSessions:
         session.used_ms = now_ms
         return session, True
 
+    def forget(self, session: FetchSet) -> None:
+        """End a session whose client is not told of it."""
+        self._remove(session.id)
+
     def _try_to_keep(self, candidate: FetchSet, now_ms: int) -> None:
         """Make a session of a full fetch if there is room or a lesser session to evict."""
         if len(self._sessions) >= self._slots and not self._evict(candidate, now_ms):

@@ -454,11 +454,19 @@ class Partition(UnifiedLog):
         target = self.high_watermark if offset == HIGH_WATERMARK else offset
         if target < 0:
             raise OffsetOutOfRange(f"{target} is no offset of {self.topic_partition}")
-        self.log.advance_log_start_offset(target, self.high_watermark)
+        self._start_at(target)
+        return target
+
+    def expire_before(self, offset: int) -> None:
+        """Let clients read from an offset on: what comes before is about to go from the tier."""
+        self.require_leader()
+        self._start_at(min(offset, self.high_watermark))
+
+    def _start_at(self, offset: int) -> None:
+        self.log.advance_log_start_offset(offset, self.high_watermark)
         self._tell_watchers()
         for entry in self.end_watchers or ():
             entry.mark()
-        return target
 
     @property
     def low_watermark(self) -> int:

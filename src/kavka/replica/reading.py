@@ -25,6 +25,8 @@ from kavka.replication.isr import BrokerEpoch
 log = logging.getLogger(__name__)
 
 NO_REPLICA = -1
+ROW_BYTES = 40
+"""About what a response has for each partition beside its records."""
 
 FetchedTopics = list[tuple[Topic, list[FetchedPartition]]]
 Answer = Callable[[FetchedTopics | None], None]
@@ -54,6 +56,7 @@ class FetchAttempt:
         "_epoch",
         "_first",
         "_held_back",
+        "_hold",
         "_incremental",
         "_limits",
         "_may_read",
@@ -63,6 +66,7 @@ class FetchAttempt:
         "_urgent",
         "_wake",
         "failed",
+        "throttle_ms",
     )
 
     def __init__(
@@ -73,9 +77,14 @@ class FetchAttempt:
         *,
         incremental: bool,
         may_read: Callable[[str], bool] | None = None,
+        hold: Callable[[int], int] | None = None,
     ) -> None:
-        """`may_read` says whether the client may read a topic, by its name; without it every client may."""
+        """`may_read` says whether the client may read a topic, by its name; without it every client may.
+
+        `hold` is told how much an answer has, and says for how long its client has to wait first.
+        """
         self._may_read = may_read
+        self._hold = hold
         self._replicas = replicas
         self._scope = scope
         self._epoch = scope.epoch
@@ -90,6 +99,8 @@ class FetchAttempt:
         self._elsewhere: dict[FetchEntry, RecordsElsewhere] | None = None
         self.failed = False
         """Whether a partition has an error, which the response may have to explain."""
+        self.throttle_ms = 0
+        """For how long nothing is given: the result is empty then, and what it would have had comes another time."""
 
     def look(self) -> bool:
         """Read what there is; whether that is enough to answer with."""
@@ -214,9 +225,11 @@ class FetchAttempt:
         return (entry.index, error.code, -1, -1, -1, aborted, NO_REPLICA, b"", None, leader, None)
 
     def result(self) -> FetchedTopics:
-        """What was read last, without what a session's client knows already."""
+        """What was read last, without what a session's client knows already; nothing if it is held back."""
         topics: FetchedTopics = []
         scope = self._scope
+        if self._hold is not None and self._held_for(self._hold) > 0:
+            return topics
         last: Topic | None = None
         follows = self._limits.follower is not None
         for entry, row in self._rows.items():
@@ -234,6 +247,17 @@ class FetchAttempt:
                 self._replicas.replicated(entry.topic, entry.index, len(row[7] or b""))
         self._leave()
         return topics
+
+    def _held_for(self, hold: Callable[[int], int]) -> int:
+        """Ask whether the answer may be given; if not, what was read counts as never looked at."""
+        size = sum(len(row[7] or b"") for row in self._rows.values())
+        self.throttle_ms = hold(size + ROW_BYTES * len(self._rows))
+        if self.throttle_ms > 0:
+            for entry in self._rows:
+                if entry.owner is self._scope:
+                    self._scope.dirty[entry] = None
+            self._leave()
+        return self.throttle_ms
 
     def _leave(self) -> None:
         self._scope.wake = None

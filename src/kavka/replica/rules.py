@@ -30,42 +30,23 @@ class TopicRules:
     """Whether flush.messages asks for any forcing to disk at all."""
     tiered: bool = False
     """Whether the topic, and this node, keep records in a tier as well (remote.storage.enable)."""
+    copy_disabled: bool = False
+    """Whether a tiered topic gives nothing more to its tier (remote.log.copy.disable)."""
+    deletes_tier: bool = False
+    """Whether a topic that is tiered no more gives up what its tier has (remote.log.delete.on.disable)."""
     leader_throttled: tuple[str, ...] = ()
     follower_throttled: tuple[str, ...] = ()
 
 
 def topic_rules(values: Values, node: Values) -> TopicRules:
     """The rules that a topic's effective values stand for."""
-    policy = values[topic.TOPIC_CLEANUP_POLICY]
-    compact = "compact" in policy
-    max_message_bytes = values[topic.TOPIC_MAX_MESSAGE_BYTES]
-    segment_bytes = values[topic.TOPIC_INTERNAL_SEGMENT_BYTES] or values[topic.TOPIC_SEGMENT_BYTES]
-    log = LogConfig(
-        segment_bytes=segment_bytes,
-        segment_ms=values[topic.TOPIC_SEGMENT_MS],
-        segment_jitter_ms=values[topic.TOPIC_SEGMENT_JITTER_MS],
-        index_interval_bytes=values[topic.TOPIC_INDEX_INTERVAL_BYTES],
-        index_size_max_bytes=values[topic.TOPIC_SEGMENT_INDEX_BYTES],
-        retention_ms=values[topic.TOPIC_RETENTION_MS],
-        retention_bytes=values[topic.TOPIC_RETENTION_BYTES],
-        local_retention_ms=values[topic.TOPIC_LOCAL_RETENTION_MS],
-        local_retention_bytes=values[topic.TOPIC_LOCAL_RETENTION_BYTES],
-        compact=compact,
-        delete="delete" in policy,
-        min_compaction_lag_ms=values[topic.TOPIC_MIN_COMPACTION_LAG_MS],
-        max_compaction_lag_ms=values[topic.TOPIC_MAX_COMPACTION_LAG_MS],
-        delete_retention_ms=values[topic.TOPIC_DELETE_RETENTION_MS],
-        min_cleanable_ratio=values[topic.TOPIC_MIN_CLEANABLE_DIRTY_RATIO],
-        file_delete_delay_ms=values[topic.TOPIC_FILE_DELETE_DELAY_MS],
-        flush_messages=values[topic.TOPIC_FLUSH_MESSAGES],
-        flush_ms=values[topic.TOPIC_FLUSH_MS],
-        max_message_bytes=max_message_bytes,
-        preallocate=values[topic.TOPIC_PREALLOCATE],
-        producer_id_expiration_ms=node[PRODUCER_ID_EXPIRATION_MS],
-    )
+    compact = "compact" in values[topic.TOPIC_CLEANUP_POLICY]
+    log = log_config(values, node)
+    has_tiers = node[REMOTE_LOG_STORAGE_SYSTEM_ENABLE]
+    tiered = has_tiers and values[topic.TOPIC_REMOTE_STORAGE_ENABLE] and not compact
     compression = values[topic.TOPIC_COMPRESSION_TYPE]
     produce = ProduceRules(
-        max_message_bytes=max_message_bytes,
+        max_message_bytes=log.max_message_bytes,
         timestamp_type=values[topic.TOPIC_MESSAGE_TIMESTAMP_TYPE],
         compression_type=compression,
         compression_level=values[LEVELS[compression]] if compression in LEVELS else None,
@@ -79,7 +60,37 @@ def topic_rules(values: Values, node: Values) -> TopicRules:
         produce,
         values[topic.TOPIC_MIN_INSYNC_REPLICAS],
         log.flush_messages < NEVER_FLUSHED,
-        node[REMOTE_LOG_STORAGE_SYSTEM_ENABLE] and values[topic.TOPIC_REMOTE_STORAGE_ENABLE] and not compact,
+        tiered,
+        tiered and values[topic.TOPIC_REMOTE_LOG_COPY_DISABLE],
+        has_tiers and not tiered and values[topic.TOPIC_REMOTE_LOG_DELETE_ON_DISABLE],
         tuple(values[topic.TOPIC_LEADER_REPLICATION_THROTTLED_REPLICAS]),
         tuple(values[topic.TOPIC_FOLLOWER_REPLICATION_THROTTLED_REPLICAS]),
+    )
+
+
+def log_config(values: Values, node: Values) -> LogConfig:
+    """What a log has to know of its topic's effective values."""
+    policy = values[topic.TOPIC_CLEANUP_POLICY]
+    return LogConfig(
+        segment_bytes=values[topic.TOPIC_INTERNAL_SEGMENT_BYTES] or values[topic.TOPIC_SEGMENT_BYTES],
+        segment_ms=values[topic.TOPIC_SEGMENT_MS],
+        segment_jitter_ms=values[topic.TOPIC_SEGMENT_JITTER_MS],
+        index_interval_bytes=values[topic.TOPIC_INDEX_INTERVAL_BYTES],
+        index_size_max_bytes=values[topic.TOPIC_SEGMENT_INDEX_BYTES],
+        retention_ms=values[topic.TOPIC_RETENTION_MS],
+        retention_bytes=values[topic.TOPIC_RETENTION_BYTES],
+        local_retention_ms=values[topic.TOPIC_LOCAL_RETENTION_MS],
+        local_retention_bytes=values[topic.TOPIC_LOCAL_RETENTION_BYTES],
+        compact="compact" in policy,
+        delete="delete" in policy,
+        min_compaction_lag_ms=values[topic.TOPIC_MIN_COMPACTION_LAG_MS],
+        max_compaction_lag_ms=values[topic.TOPIC_MAX_COMPACTION_LAG_MS],
+        delete_retention_ms=values[topic.TOPIC_DELETE_RETENTION_MS],
+        min_cleanable_ratio=values[topic.TOPIC_MIN_CLEANABLE_DIRTY_RATIO],
+        file_delete_delay_ms=values[topic.TOPIC_FILE_DELETE_DELAY_MS],
+        flush_messages=values[topic.TOPIC_FLUSH_MESSAGES],
+        flush_ms=values[topic.TOPIC_FLUSH_MS],
+        max_message_bytes=values[topic.TOPIC_MAX_MESSAGE_BYTES],
+        preallocate=values[topic.TOPIC_PREALLOCATE],
+        producer_id_expiration_ms=node[PRODUCER_ID_EXPIRATION_MS],
     )

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from kavka.model.errors import RequestTimedOut, UnknownServerError
 from kavka.model.types import FileSlice, TopicPartition, Uuid
 from kavka.replica.rules import TopicRules
-from kavka.storage.segment import TimestampOffset
+from kavka.storage.segment import TimestampOffset as TimestampOffset
 
 T = TypeVar("T")
 
@@ -29,8 +29,19 @@ class TieredRecords(NamedTuple):
     """Producer id and first offset of the aborted transactions among them whose end the tier has as well."""
 
 
+class StateBefore(NamedTuple):
+    """What the records that a log does not have would have told it."""
+
+    next_offset: int
+    """Where the log goes on."""
+    epochs: Sequence[tuple[int, int]]
+    producers: bytes | None
+    """The producers' state, as its file has it."""
+
+
 RecordsElsewhere = Future[TieredRecords]
 OffsetElsewhere = Future[TimestampOffset | None]
+StateElsewhere = Future[StateBefore]
 OffsetSearch = Generator[OffsetElsewhere | None, None, TimestampOffset | None]
 """A search that is done step by step, each of which is short, or has to wait for what it yields."""
 
@@ -39,8 +50,8 @@ class Tier(Protocol):
     """What a tier keeps of one partition."""
 
     @property
-    def end_offset(self) -> int:
-        """All before this offset is kept, so that the disk need not keep it."""
+    def end_offset(self) -> int | None:
+        """All before this offset is kept, so that the disk need not keep it; None while that is not known."""
 
     def read(
         self, offset: int, max_bytes: int, up_to_offset: int, *, min_one: bool, committed: bool
@@ -53,6 +64,12 @@ class Tier(Protocol):
 
     def search_timestamp(self, timestamp: int, from_offset: int) -> OffsetElsewhere:
         """The first record from an offset on whose timestamp is at least this one."""
+
+    def state_after(self, offset: int, leader_epoch: int) -> StateElsewhere:
+        """What a log has to know that begins after an offset, which was written in this leader epoch.
+
+        It begins where the segment ends that has the offset. ReplicaNotAvailable if the tier has none yet.
+        """
 
 
 class Tiers(Protocol):

@@ -6,12 +6,12 @@ import logging
 from collections.abc import Sequence
 from typing import cast
 
-from kavka.model.errors import CorruptMessage, KafkaStorageError, OffsetOutOfRange
+from kavka.model.errors import CorruptMessage, KafkaStorageError, OffsetOutOfRange, ReplicaNotAvailable
 from kavka.model.types import FileSlice, TopicPartition, Uuid
 from kavka.records.batch import TRUNCATED, scan_prefix
 from kavka.replica.fetching import FetchEntry, Watcher
 from kavka.replica.rules import TopicRules
-from kavka.replica.tier import OffsetSearch, RecordsElsewhere, Tier, arrived
+from kavka.replica.tier import OffsetSearch, RecordsElsewhere, StateBefore, Tier, arrived
 from kavka.replication.follower import committed_offset
 from kavka.storage.disk import Buffer, DiskFile
 from kavka.storage.log import Log, UnexpectedOffset
@@ -88,6 +88,20 @@ class UnifiedLog:
     def size_bytes(self) -> int:
         """What it takes of this disk."""
         return self.log.size_bytes
+
+    @property
+    def lineage(self) -> tuple[tuple[int, int], ...]:
+        """The leader epochs of its history with their first offsets, oldest first, wherever their records are."""
+        return self.log.epochs.entries
+
+    @property
+    def retention(self) -> tuple[int, int]:
+        """How many milliseconds and bytes of it are kept, all tiers together; negative is for ever."""
+        return self.rules.log.retention_ms, self.rules.log.retention_bytes
+
+    def local_bytes_from(self, offset: int) -> int:
+        """What the segments take that begin at or after an offset."""
+        return sum(segment.size for segment in self.log.segments if segment.base_offset >= offset)
 
     @property
     def failed(self) -> str | None:
@@ -195,17 +209,23 @@ class UnifiedLog:
 
     def latest_tiered(self) -> TimestampOffset:
         """The last offset that is in the tier."""
-        end = self.tier.end_offset if self.tier is not None else 0
+        end = self._tiered_end(self.tier) if self.tier is not None else 0
         return self._at(end - 1) if end > 0 else NONE_SUCH
 
     def earliest_not_tiered(self) -> TimestampOffset:
         """The first offset that is to be copied to the tier."""
         if self.tier is None:
             return NONE_SUCH
-        end, start = self.tier.end_offset, self.log.log_start_offset
+        end, start = self._tiered_end(self.tier), self.log.log_start_offset
         if end > 0:
             return self._at(max(end, start))
         return self.earliest() if self.log.local_log_start_offset == start else NONE_SUCH
+
+    def _tiered_end(self, tier: Tier) -> int:
+        end = tier.end_offset
+        if end is None:  # an answer would be a guess
+            raise ReplicaNotAvailable(f"what the tier has of {self.topic_partition} is not known yet")
+        return end
 
     def _at(self, offset: int) -> TimestampOffset:
         epoch = self.log.epochs.epoch_for(offset)
@@ -274,9 +294,17 @@ class UnifiedLog:
         self.log.truncate_fully_and_start_at(offset, log_start_offset, now_ms)
         self.high_watermark = offset
 
+    def start_over_with(self, state: StateBefore, log_start_offset: int, now_ms: int) -> None:
+        """Remove everything and go on where a tier ends, knowing what the records before would have told."""
+        log.info("%s goes on at %d, after what is elsewhere", self.topic_partition, state.next_offset)
+        self.log.start_after(state.next_offset, log_start_offset, state.epochs, state.producers, now_ms)
+        self.high_watermark = state.next_offset
+
     # -- retention ------------------------------------------------------------------------------
 
     def delete_old_segments(self, now_ms: int) -> list[Expired]:
         """Drop what retention lets go of this disk."""
-        tiered_end = self.tier.end_offset if self.tier is not None else None
+        tiered_end = None
+        if self.tier is not None and not self.rules.copy_disabled:  # else what is here is all there will be (KIP-950)
+            tiered_end = self.tier.end_offset or 0
         return self.log.delete_old_segments(now_ms, self.high_watermark, tiered_end)

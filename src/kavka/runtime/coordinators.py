@@ -163,6 +163,8 @@ class HostNode(NamedTuple):
     new_producer_id: Callable[[], Awaitable[int]]
     ask: Callable[[int, Any], Awaitable[Any]]
     """Asks another node; raises KafkaError if it does not answer."""
+    create_topic: Callable[[InternalTopic], Awaitable[None]]
+    """Has a coordinator's topic created unless it is there; raises CoordinatorNotAvailable."""
     made: NodeCoordinators
     """Those that come before it in the list."""
 

@@ -29,6 +29,11 @@ class ShareStates:
         """The node that coordinates a share partition; -1 if none does."""
         return self._shards.leader_in(self._shards.image, str(key))
 
+    def knows(self, key: SharePartitionKey) -> bool:
+        """Whether this node knows the partition of a share partition."""
+        topic = self._shards.image.topics.by_id.get(key.topic_id)
+        return topic is not None and key.partition in topic.partitions
+
     async def ask(self, key: SharePartitionKey, decide: Decide[ShareCoordinator, T]) -> T:
         """Ask the machine of a share partition's shard."""
         return await self._shards.of(str(key)).submit(decide)

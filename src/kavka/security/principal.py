@@ -121,6 +121,24 @@ _RULE: Final = re.compile(r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/(
 _BACK_REFERENCE: Final = re.compile(r"\\(.)|\$(\d+)|\$\{(\w+)\}", re.DOTALL)
 
 
+def expanded(found: re.Match[str], replacement: str) -> str:
+    """A replacement in Java's notation; a number without a group is taken as it is written."""
+
+    def piece(part: re.Match[str]) -> str:
+        escaped, digits, named = part.groups()
+        if escaped is not None:
+            return escaped
+        if named is not None:
+            return found[named] or ""
+        groups = found.re.groups
+        for length in range(len(digits), 0, -1):
+            if int(digits[:length]) <= groups and (groups or digits[:length] == "0"):
+                return (found[int(digits[:length])] or "") + digits[length:]
+        return part[0]
+
+    return _BACK_REFERENCE.sub(piece, replacement)
+
+
 class _Rule(NamedTuple):
     pattern: re.Pattern[str] | None
     """None takes the name as it is."""
@@ -132,25 +150,8 @@ class _Rule(NamedTuple):
             return name
         if self.pattern.fullmatch(name) is None:
             return None
-        result = self.pattern.sub(self._expanded, name)
+        result = self.pattern.sub(lambda found: expanded(found, self.replacement), name)
         return {"L": result.lower, "U": result.upper}.get(self.case, lambda: result)()
-
-    def _expanded(self, found: re.Match[str]) -> str:
-        """The replacement in Java's notation; a number without a group is taken as it is written."""
-
-        def piece(part: re.Match[str]) -> str:
-            escaped, digits, named = part.groups()
-            if escaped is not None:
-                return escaped
-            if named is not None:
-                return found[named] or ""
-            groups = found.re.groups
-            for length in range(len(digits), 0, -1):
-                if int(digits[:length]) <= groups and (groups or digits[:length] == "0"):
-                    return (found[int(digits[:length])] or "") + digits[length:]
-            return part[0]
-
-        return _BACK_REFERENCE.sub(piece, self.replacement)
 
 
 class PrincipalMapper:

@@ -5,7 +5,7 @@ Synchronous, and used by one thread; only a `SyncJob` runs elsewhere. Times are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -24,7 +24,8 @@ from kavka.storage.config import LogConfig
 from kavka.storage.dirs import encode_partition_metadata
 from kavka.storage.disk import Buffer, Disk
 from kavka.storage.epochs import LeaderEpochs
-from kavka.storage.producer_state import KIND_BITS, AppendOrigin, BatchMeta, Prepared, ProducerStates
+from kavka.storage.producer_snapshot import decode_snapshot
+from kavka.storage.producer_state import KIND_BITS, AppendOrigin, BatchMeta, Prepared, ProducerStates, is_expired
 from kavka.storage.replay import drop_snapshots, load_snapshot, replay_segments, snapshot_path, write_snapshot
 from kavka.storage.retention import Expired, RetentionView
 from kavka.storage.scan import read_marker
@@ -458,6 +459,31 @@ class Log(LogFiles):
         self.local_log_start_offset = max(offset, self.log_start_offset)
         self._set_end(offset)
 
+    def start_after(
+        self,
+        offset: int,
+        log_start_offset: int,
+        epochs: Iterable[tuple[int, int]],
+        producers: bytes | None,
+        now_ms: int,
+    ) -> None:
+        """Remove everything and go on at an offset, with what the records before it, kept elsewhere, have left.
+
+        KafkaStorageError, and nothing is removed, if that is damaged.
+        """
+        entries = decode_snapshot(producers) if producers is not None else []
+        self.truncate_fully_and_start_at(offset, log_start_offset, now_ms)
+        for epoch, start in epochs:
+            if start < offset:
+                self.epochs.assign(epoch, start)
+        self.epochs.truncate_from_start(log_start_offset)
+        expiration_ms = self.config.producer_id_expiration_ms
+        self.producers.restore(entry for entry in entries if not is_expired(entry, now_ms, expiration_ms))
+        with self._guard("write a snapshot of producers"):
+            path = write_snapshot(self.disk, self.path, self.producers, offset)
+            if path is not None:
+                self._unsynced.append(path)
+
     def _reload_producers(self, end_offset: int, now_ms: int) -> None:
         producers = self.producers
         had_none = not producers.entries and not producers.unreplicated
@@ -499,16 +525,20 @@ class Log(LogFiles):
         and by the local limits; clients can read on from where they could.
         """
         tiered = tiered_end_offset is not None
-        bound = high_watermark if tiered_end_offset is None else min(high_watermark, tiered_end_offset)
         limits = self.config.local if tiered else self.config
         dropped: list[Expired] = []
-        rules = [(retention.before_log_start, high_watermark)]
-        if self.config.delete:
-            rules.append((lambda view: retention.over_size(view, limits), bound))
-            rules.append((lambda view: retention.over_age(view, limits, now_ms), bound))
+        rules: list[Callable[[RetentionView], list[Expired]]] = [retention.before_log_start]
+        if self.config.delete or (tiered and not self.config.compact):
+            rules.append(lambda view: retention.over_size(view, limits))
+            rules.append(lambda view: retention.over_age(view, limits, now_ms))
         with self._guard("delete old segments"):
-            for rule, below in rules:
-                expired = rule(RetentionView(self._segments, self.log_start_offset, self.log_end_offset, below))
+            for number, rule in enumerate(rules):
+                view = RetentionView(self._segments, self.log_start_offset, self.log_end_offset, high_watermark)
+                expired = found = rule(view)
+                if tiered_end_offset is not None and number:
+                    expired = retention.in_tier(view, found, tiered_end_offset)
+                    if len(found) == len(self._segments) and len(expired) == len(found) - 1:
+                        self.roll(now_ms)  # so that the tier gets what the disk has kept for long enough
                 if expired:
                     self._drop([item.segment for item in expired], now_ms)
                     dropped += expired

@@ -58,6 +58,12 @@ def over_age(view: RetentionView, config: LogConfig, now_ms: int) -> list[Expire
     ]
 
 
+def in_tier(view: RetentionView, found: list[Expired], tiered_end_offset: int) -> list[Expired]:
+    """Of the oldest segments, those that a tier has whole."""
+    ends = [*(segment.base_offset for segment in view.segments[1:]), view.log_end_offset]
+    return [one for one, end in zip(found, ends, strict=False) if end <= tiered_end_offset]
+
+
 def _prefix(view: RetentionView, condition: Callable[[int, Segment], bool]) -> list[Segment]:
     """The oldest segments that lie below the high watermark and meet a condition, up to the first that does not."""
     chosen = []

@@ -54,7 +54,7 @@ class FoundTime:
 
 
 class SegmentReader:
-    """Reads remote segments through caches of indexes and chunks; `loader.run` runs beside."""
+    """Reads remote segments through caches of indexes and chunks, while `run` runs."""
 
     def __init__(self, store: SegmentStore, loader: ChunkLoader, indexes: DiskCache, *, ahead: int = 2) -> None:
         self._store = store
@@ -64,6 +64,10 @@ class SegmentReader:
         self._manifests: OrderedDict[Uuid, Manifest] = OrderedDict()
         self._recent: OrderedDict[str, bytes] = OrderedDict()  # parts that were asked for lately
         self._recent_bytes = 0
+
+    async def run(self) -> None:
+        """Own what is being read, until cancelled."""
+        await self._loader.run()
 
     async def read(
         self,

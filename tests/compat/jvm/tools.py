@@ -53,6 +53,24 @@ class Tools:
         """kafka-groups"""
         return self._run("GroupsCommand", *arguments)
 
+    def share_groups(self, *arguments: str) -> Outcome:
+        """kafka-share-groups"""
+        return self._run("consumer.group.ShareGroupCommand", *arguments)
+
+    def console_share_consumer(self, *arguments: str, timeout_ms: int = 15_000) -> Outcome:
+        """kafka-console-share-consumer, which gives up when no record came for timeout_ms"""
+        return self._run("consumer.ConsoleShareConsumer", "--timeout-ms", str(timeout_ms), *arguments)
+
+    def verifiable_share_consumer(self, *arguments: str) -> Outcome:
+        """kafka-verifiable-share-consumer: its closing line comes from a shutdown hook"""
+        return self.java.run_alone(
+            TOOLS + "VerifiableShareConsumer", ["--bootstrap-server", self.node.bootstrap, *arguments]
+        )
+
+    def share_consumer_perf_test(self, *arguments: str) -> Outcome:
+        """kafka-share-consumer-perf-test"""
+        return self._run("ShareConsumerPerformance", *arguments)
+
     def get_offsets(self, *arguments: str) -> Outcome:
         """kafka-get-offsets"""
         return self._run("GetOffsetShell", *arguments)

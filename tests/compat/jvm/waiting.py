@@ -14,19 +14,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pytest
 
-SECURITY = "quotas and credentials"
 FEATURES = "the features of shares and streams"
-LOGGERS = "log levels that change while running"
 
 WAITING = {
     "test_tool_cluster::test_features_of_a_fresh_cluster": FEATURES,
-    "test_tool_configs::test_a_client_quota_is_set_and_shown": SECURITY,
-    "test_tool_configs::test_a_scram_credential_is_set_and_shown": SECURITY,
-    "test_tool_configs::test_an_entity_type_without_entities_prints_nothing[clients]": SECURITY,
-    "test_tool_configs::test_an_entity_type_without_entities_prints_nothing[ips]": SECURITY,
-    "test_tool_configs::test_an_entity_type_without_entities_prints_nothing[users]": SECURITY,
-    "test_tool_configs::test_the_log_level_of_a_logger_is_changed": LOGGERS,
-    "test_tool_configs::test_the_log_levels_of_the_broker_are_shown": LOGGERS,
 }
 
 

@@ -143,7 +143,6 @@ def test_the_members_of_a_cluster_are_known_by_their_roles() -> None:
         ({"process.roles": "witness"}, "a list of broker, controller"),
         ({"broker.heartbeat.interval.ms": "9000"}, "less than broker.session.timeout.ms"),
         ({"connections.max.idle.ms": "50"}, "connections.max.idle.ms"),
-        ({"listeners": "SSL://h:1", "security.inter.broker.protocol": "SSL"}, "serves only PLAINTEXT"),
         ({"listeners": "SSL://h:1"}, "PLAINTEXT is not an advertised listener"),
         ({"listeners": "A://h:1", "controller.listener.names": "A"}, "a broker needs one that is not among"),
         ({"cordoned.log.dirs": "/x"}, "cordoned.log.dirs: /x is not among the data dirs"),

@@ -324,7 +324,8 @@ def test_a_controller_that_does_not_let_this_node_in_is_not_the_clients_fault():
 
 
 def test_a_principal_and_an_address_come_back_as_they_were():
-    assert unpack_principal(pack_principal("User:al:ice")) == "User:al:ice"
+    assert unpack_principal(pack_principal("User:al:ice")) == ("User:al:ice", False)
+    assert unpack_principal(pack_principal("User:al:ice", token_authenticated=True)) == ("User:al:ice", True)
     for host in ("10.0.0.1", "::1"):
         assert unpack_host(pack_host(host)) == host
     assert unpack_host(pack_host("nowhere")) == "0.0.0.0"

@@ -1,4 +1,4 @@
-"""A quota that the test plays: asked once per request, and what it says is in the response and done to the client."""
+"""Quotas are asked once per request, and what they say is in the response and done to the client."""
 
 from __future__ import annotations
 
@@ -9,14 +9,21 @@ import pytest
 from kavka.broker.context import Context
 from kavka.broker.dispatch import Dispatcher
 from kavka.broker.handlers.marks import NOTHING, handler
-from kavka.kernels.frames import encode_produce_response
+from kavka.broker.quotas import Quotas
+from kavka.kernels.frames import encode_fetch_response, encode_produce_response
+from kavka.metadata.delta import apply
+from kavka.metadata.image.metadata import EMPTY
+from kavka.metadata.records.settings import ClientQuotaRecord, EntityData
 from kavka.model.clock import ManualClock
 from kavka.model.errors import NotController
+from kavka.model.settings import broker_values
 from kavka.net.responses import PENDING
 from kavka.net.session import Session
 from kavka.protocol.header import encode_request, parse_response
 from kavka.protocol.registry import API, ApiKey
+from kavka.protocol.schema import replace
 from kavka.protocol.schemas.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from kavka.protocol.schemas.fetch import FetchRequest
 from kavka.protocol.schemas.produce import ProduceRequest
 
 REQUEST = DescribeClusterRequest(include_cluster_authorized_operations=False)
@@ -54,17 +61,18 @@ class Client:
         raise AssertionError("nobody asked for that")
 
 
-class Quota:
-    """Says what it is told to, and remembers what it was asked."""
-
-    def __init__(self, throttle_ms):
-        self.throttle_ms = throttle_ms
-        self.asked = []
-
-    def __call__(self, session, client_id, api_key, request_bytes, response):
-        size = None if response is None else sum(map(len, response))
-        self.asked.append((session, client_id, api_key, request_bytes, size))
-        return self.throttle_ms
+def quotas(**limits):
+    """What the client "app" may use, in units of what is asked for here."""
+    records = [
+        ClientQuotaRecord(
+            entity=[EntityData(entity_type="client-id", entity_name="app")], key=key, value=value, remove=False
+        )
+        for key, value in limits.items()
+    ]
+    image, delta = apply(EMPTY, records, 1, 1)
+    made = Quotas(broker_values({}), ManualClock())
+    made.apply(image, delta)
+    return made
 
 
 @handler(DescribeClusterRequest, NOTHING)
@@ -112,7 +120,7 @@ class ProducesSilently:
         return None
 
 
-def dispatch(request, version, quota, function=None, hot=None):
+def dispatch(request, version, quota, function=None, hot=None, key=ApiKey.PRODUCE):
     """What the client gets, if anything, after the quota has been asked."""
 
     async def go():
@@ -120,12 +128,12 @@ def dispatch(request, version, quota, function=None, hot=None):
             dispatcher = Dispatcher(
                 ["describe_cluster"],
                 (),
-                {} if hot is None else {ApiKey.PRODUCE: hot},
+                {} if hot is None else {key: hot},
                 tasks,
                 ManualClock(),
                 load=lambda stem: function,
-                throttle=quota,
             )
+            quota.subscribe(dispatcher.hold_against)
             client = Client()
             data = memoryview(encode_request(version, 5, "app", request))
             reply = dispatcher(client, data, 4, len(data))
@@ -134,35 +142,101 @@ def dispatch(request, version, quota, function=None, hot=None):
     return asyncio.run(go())
 
 
+BUSY = {"request_percentage": 1e-12}
+"""So little of the loop's time that every request uses more."""
+
+
 @pytest.mark.parametrize("function", [at_once, later, refused])
-@pytest.mark.parametrize("throttle_ms", [0, 250])
-def test_an_answer_at_once_or_later_tells_the_time_and_the_client_is_muted(function, throttle_ms):
-    quota = Quota(throttle_ms)
-    client, answer, asked = dispatch(REQUEST, 1, quota, function)
-    whole = b"".join(answer)
-    response = parse_response(API[ApiKey.DESCRIBE_CLUSTER], 1, whole[4:])[1]
-    assert response.throttle_time_ms == throttle_ms
-    assert client.muted == ([throttle_ms] if throttle_ms else [])
-    assert quota.asked == [(SESSION, "app", ApiKey.DESCRIBE_CLUSTER, asked, len(whole))]
+@pytest.mark.parametrize("limits", [{}, {"request_percentage": 1e9}, BUSY])
+def test_an_answer_at_once_or_later_tells_the_time_and_the_client_is_muted(function, limits):
+    quota = quotas(**limits)
+    client, answer, _ = dispatch(REQUEST, 1, quota, function)
+    response = parse_response(API[ApiKey.DESCRIBE_CLUSTER], 1, b"".join(answer)[4:])[1]
+    waits = [1000] if limits == BUSY else []  # for the time of requests a client waits a window at most
+    assert response.throttle_time_ms == sum(waits)
+    assert client.muted == waits
+    assert quota.waits["request_percentage"] == len(waits)
+
+
+def test_a_client_waits_as_long_as_the_controller_says():
+    @handler(DescribeClusterRequest, NOTHING)
+    async def told(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
+        return replace(await later(request, ctx), throttle_time_ms=700)
+
+    quota = quotas(controller_mutation_rate=1.0)
+    client, answer, _ = dispatch(REQUEST, 1, quota, told)
+    assert parse_response(API[ApiKey.DESCRIBE_CLUSTER], 1, b"".join(answer)[4:])[1].throttle_time_ms == 700
+    assert client.muted == [700]
+    assert quota.waits["controller_mutation_rate"] == 1
+
+
+PRODUCE = ProduceRequest(acks=1, timeout_ms=1, topic_data=[])
 
 
 @pytest.mark.parametrize("hot", [ProducesAtOnce(), ProducesLater()])
-@pytest.mark.parametrize("throttle_ms", [0, 250])
-def test_so_do_the_answers_of_hot_handlers(hot, throttle_ms):
-    quota = Quota(throttle_ms)
-    client, answer, asked = dispatch(ProduceRequest(acks=1, timeout_ms=1, topic_data=[]), 9, quota, hot=hot)
-    whole = b"".join(answer)
-    response = parse_response(API[ApiKey.PRODUCE], 9, whole[4:])[1]
-    assert response.throttle_time_ms == throttle_ms
+@pytest.mark.parametrize("rate", [1.0, 1e6])
+def test_so_do_the_answers_of_hot_handlers(hot, rate):
+    client, answer, asked = dispatch(PRODUCE, 9, quotas(producer_byte_rate=rate), hot=hot)
+    waits = [] if rate > asked else [1000 * (asked - 10)]  # what goes beyond ten seconds' worth, at 1 byte a second
+    response = parse_response(API[ApiKey.PRODUCE], 9, b"".join(answer)[4:])[1]
+    assert response.throttle_time_ms == sum(waits)
     assert response.responses[0].partition_responses[0].base_offset == 17
-    assert client.muted == ([throttle_ms] if throttle_ms else [])
-    assert quota.asked == [(SESSION, "app", ApiKey.PRODUCE, asked, len(whole))]
+    assert client.muted == waits
 
 
-def test_a_client_that_gets_no_answer_is_muted_too():
-    quota = Quota(250)
+def test_the_longer_of_two_times_counts():
+    quota = quotas(producer_byte_rate=1.0, **BUSY)
+    client, _, asked = dispatch(PRODUCE, 9, quota, hot=ProducesAtOnce())
+    assert client.muted == [1000 * (asked - 10)]
+    assert (quota.waits["producer_byte_rate"], quota.waits["request_percentage"]) == (1, 0)
+
+
+def test_a_client_that_gets_no_answer_is_muted_for_its_bytes_but_not_for_its_time():
     request = ProduceRequest(acks=0, timeout_ms=1, topic_data=[])
-    client, answer, asked = dispatch(request, 9, quota, hot=ProducesSilently())
+    client, answer, asked = dispatch(request, 9, quotas(producer_byte_rate=1.0), hot=ProducesSilently())
     assert answer is None
-    assert client.muted == [250]
-    assert quota.asked == [(SESSION, "app", ApiKey.PRODUCE, asked, None)]
+    assert client.muted == [1000 * (asked - 10)]
+    assert dispatch(request, 9, quotas(**BUSY), hot=ProducesSilently())[0].muted == []
+
+
+def test_another_client_is_not_counted():
+    quota = quotas(producer_byte_rate=1.0)
+    assert quota.of(SESSION, "other") is None
+    dispatch(REQUEST, 1, quota, at_once)
+    assert quota.waits == dict.fromkeys(quota.waits, 0)
+
+
+class Fetches:
+    """Would answer with so many bytes, as Fetch does."""
+
+    def __init__(self, size, follower=False):
+        self.size = size
+        self.follower = follower
+        self.most = self.held = 0
+
+    def __call__(self, connection, buffer, pos, end, version, correlation_id, client_id):
+        if self.follower:
+            connection.exempt()
+        else:
+            self.most = connection.most_fetched
+            self.held = connection.hold(self.size)
+        return encode_fetch_response(version, correlation_id, self.held, 0, 0, [])
+
+
+FETCH = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[])
+
+
+def test_a_fetch_is_counted_before_it_is_answered_and_only_once():
+    quota = quotas(consumer_byte_rate=100.0, request_percentage=1e9)
+    fetches = Fetches(1500)
+    client, answer, _ = dispatch(FETCH, 12, quota, hot=fetches, key=ApiKey.FETCH)
+    assert (fetches.most, fetches.held, client.muted) == (1000, 5000, [5000])
+    assert parse_response(API[ApiKey.FETCH], 12, b"".join(answer)[4:])[1].throttle_time_ms == 5000
+    less = Fetches(1000)
+    client, _, _ = dispatch(FETCH, 12, quota, hot=less, key=ApiKey.FETCH)
+    assert (less.held, client.muted) == (0, [])  # what was not given was not used
+
+
+def test_a_follower_is_exempt():
+    client, _, _ = dispatch(FETCH, 12, quotas(consumer_byte_rate=1.0, **BUSY), hot=Fetches(10, True), key=ApiKey.FETCH)
+    assert client.muted == []

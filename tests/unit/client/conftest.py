@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,6 +44,8 @@ OFFERED = (
     ApiKey.INIT_PRODUCER_ID,
 )
 TOPIC_ID = Uuid(b"the orders topic")
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # so that the tests can say `from http_server import ...`
 
 
 @dataclass

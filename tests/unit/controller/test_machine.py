@@ -13,7 +13,6 @@ from kavka.controller.isr import InSync, IsrRequest
 from kavka.controller.quotas import Alteration
 from kavka.controller.reassignment import Reassign
 from kavka.controller.scram import Deletion, Upsertion
-from kavka.controller.tokens import token_hmac
 from kavka.controller.topics import NewPartitions, NewTopic
 from kavka.metadata.delta import apply
 from kavka.metadata.image import EMPTY, ConfigResource
@@ -23,6 +22,7 @@ from kavka.metadata.versions import write_version
 from kavka.model.errors import KafkaError
 from kavka.model.types import Uuid
 from kavka.security.acl import Acl, AclFilter
+from kavka.security.token import token_hmac
 
 NAMES = st.sampled_from(["a", "b", "a.b", "a_b", "", "bad name", "c"])
 IDS = st.integers(1, 4)

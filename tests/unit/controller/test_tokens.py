@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.controller.tokens import token_hmac
 from kavka.model.errors import (
     DelegationTokenAuthDisabled,
     DelegationTokenExpired,
@@ -13,6 +12,7 @@ from kavka.model.errors import (
     InvalidPrincipalType,
     UnsupportedVersion,
 )
+from kavka.security.token import token_hmac
 
 ALICE, BOB, CAROL = "User:alice", "User:bob", "User:carol"
 HOUR = 3_600_000

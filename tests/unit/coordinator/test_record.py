@@ -126,7 +126,7 @@ def test_a_member_of_the_consumer_protocol_says_that_it_is_no_classic_one():
         (None, None, "without a key"),
         (b"\0", None, "without a key"),
         (b"\0\x63", b"\0\0", "unknown type 99"),
-        (b"\0\x0b\0\1g", b"\0\0", "unknown type 11"),  # a share group's
+        (b"\0\x12\0\1g", b"\0\0", "unknown type 18"),
         (b"\0\3\0\1g", b"\0", "has no version"),
         (b"\0\3\0\1g", b"\0\5", "not 5"),
         (b"\0\3\0\1g", b"\xff\xff", "not -1"),

@@ -36,6 +36,10 @@ class Login:
         return frame(b"ok")
 
 
+def log_in(connection):
+    connection.receiver = Login(connection.receiver)
+
+
 def whoami(connection, buffer, start, end):
     return frame(connection.session.principal.encode())
 
@@ -44,7 +48,7 @@ def whoami(connection, buffer, start, end):
 async def serving():
     """Two listeners of one server: one where clients log in, one where they do not."""
     bound = [bind(name, "127.0.0.1", 0, SocketOptions()) for name in ("SASL", "PLAINTEXT")]
-    listeners = [replace(bound[0], receiver=Login), bound[1]]
+    listeners = [replace(bound[0], welcome=log_in), bound[1]]
     server = Server(listeners, whoami, ConnectionLimits(), SocketOptions(), SystemClock())
     task = asyncio.ensure_future(server.run())
     await asyncio.sleep(0)

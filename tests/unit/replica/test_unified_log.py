@@ -16,7 +16,7 @@ from kavka.records.control import txn_marker_batch
 from kavka.replica.fetching import FetchEntry, FetchSessions
 from kavka.replica.partition import Partition
 from kavka.replica.reading import FetchAttempt, FetchedTopics, FetchLimits
-from kavka.replica.tier import OffsetElsewhere, RecordsElsewhere, TieredRecords
+from kavka.replica.tier import OffsetElsewhere, RecordsElsewhere, StateElsewhere, TieredRecords
 from kavka.replica.waiting import Waiting
 from kavka.storage.segment import TimestampOffset
 
@@ -27,7 +27,7 @@ LONG_MS = 60_000
 class Tier:
     """A tier whose answers the test gives."""
 
-    end_offset = LOCAL
+    end_offset: int | None = LOCAL
 
     def __init__(self) -> None:
         self.reads: list[tuple[int, RecordsElsewhere]] = []
@@ -44,6 +44,9 @@ class Tier:
         future: OffsetElsewhere = asyncio.get_running_loop().create_future()
         self.searches.append(future)
         return future
+
+    def state_after(self, offset: int, leader_epoch: int) -> StateElsewhere:
+        return asyncio.get_running_loop().create_future()
 
     def give(self, records: bytes = b"tiered", **more: Any) -> None:
         """Answer the last read."""

@@ -7,9 +7,11 @@ Errors:     one per topic; a topic named twice is INVALID_REQUEST.
 from __future__ import annotations
 
 from collections import Counter
+from typing import Final
 
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import PER_ITEM, handler
+from kavka.broker.quotas import Quotas
 from kavka.controller.topics import NewPartitions
 from kavka.model.errors import InvalidRequest, KafkaError, TopicAuthorizationFailed
 from kavka.protocol.schemas.create_partitions import (
@@ -20,12 +22,16 @@ from kavka.protocol.schemas.create_partitions import (
 from kavka.quorum.controller_loop import ControllerLoop
 from kavka.security.acl import Operation, ResourceType
 
+STRICT_SINCE: Final = 3
+"""From this version on a topic is refused (89) when the quota for changes is used up; before, its client waits."""
+
 
 @handler(CreatePartitionsRequest, needs=PER_ITEM)
 async def create_partitions(
-    request: CreatePartitionsRequest, ctx: Context, controller: ControllerLoop
+    request: CreatePartitionsRequest, ctx: Context, controller: ControllerLoop, quotas: Quotas
 ) -> CreatePartitionsResponse:
     """Give topics more partitions."""
+    mutations = quotas.mutations(ctx, strict_since=STRICT_SINCE)
     times = Counter(topic.name for topic in request.topics)
     outcomes: dict[str, KafkaError | None] = {
         name: InvalidRequest(f"topic {name} is in the request {count} times")
@@ -46,12 +52,15 @@ async def create_partitions(
     if chosen:
         try:
             decided = await controller.submit(
-                lambda machine, _: machine.create_partitions(chosen, validate_only=request.validate_only)
+                lambda machine, _: machine.create_partitions(
+                    chosen, validate_only=request.validate_only, charge=mutations.charge
+                )
             )
             outcomes.update(decided)
         except KafkaError as error:
             outcomes |= {topic.name: error for topic in chosen}
-    return CreatePartitionsResponse(throttle_time_ms=0, results=[result(name, outcomes[name]) for name in times])
+    rows = [result(name, outcomes[name]) for name in times]
+    return CreatePartitionsResponse(throttle_time_ms=mutations.throttle_ms, results=rows)
 
 
 def result(name: str, error: KafkaError | None) -> CreatePartitionsTopicResult:

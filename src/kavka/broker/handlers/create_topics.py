@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Final
 
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import PER_ITEM, handler
+from kavka.broker.quotas import Quotas
 from kavka.controller.topics import CreatedTopic, NewTopic
 from kavka.metadata.live import LiveSettings
 from kavka.metadata.names import CLUSTER_METADATA
@@ -30,12 +32,16 @@ from kavka.protocol.schemas.create_topics import (
 from kavka.quorum.controller_loop import ControllerLoop
 from kavka.security.acl import Operation, ResourceType
 
+STRICT_SINCE: Final = 6
+"""From this version on a topic is refused (89) when the quota for changes is used up; before, its client waits."""
+
 
 @handler(CreateTopicsRequest, needs=PER_ITEM)
 async def create_topics(
-    request: CreateTopicsRequest, ctx: Context, controller: ControllerLoop, settings: LiveSettings
+    request: CreateTopicsRequest, ctx: Context, controller: ControllerLoop, settings: LiveSettings, quotas: Quotas
 ) -> CreateTopicsResponse:
     """Create topics."""
+    mutations = quotas.mutations(ctx, strict_since=STRICT_SINCE)
     times = Counter(topic.name for topic in request.topics)
     wanted = {topic.name: topic for topic in request.topics}
     outcomes: dict[str, CreatedTopic | KafkaError] = {}
@@ -51,7 +57,9 @@ async def create_topics(
     if chosen:
         try:
             decided = await controller.submit(
-                lambda machine, _: machine.create_topics(chosen, validate_only=request.validate_only)
+                lambda machine, _: machine.create_topics(
+                    chosen, validate_only=request.validate_only, charge=mutations.charge
+                )
             )
             outcomes.update(decided)
         except KafkaError as error:
@@ -69,7 +77,7 @@ async def create_topics(
             continue
         configs_of = config_rows(given, broker) if given and not isinstance(outcome, KafkaError) else plain
         rows.append(row(name, outcome, configs_of))
-    return CreateTopicsResponse(throttle_time_ms=0, topics=rows)
+    return CreateTopicsResponse(throttle_time_ms=mutations.throttle_ms, topics=rows)
 
 
 def new_topic(topic: CreatableTopic) -> NewTopic:

@@ -1,7 +1,8 @@
 """DeleteGroups: v0-2.
 
-Behaviour:  empty groups go, with their offsets; a group named twice is one.
-Errors:     one per group: 68 it has members, 69 it is not there.
+Behaviour:  empty groups go, with their offsets; share groups lose the states of their partitions first. A group named
+            twice is one.
+Errors:     one per group: 68 it has members, 69 it is not there; of a share group what its states say.
 """
 
 from __future__ import annotations
@@ -11,17 +12,22 @@ from kavka.broker.handlers.marks import PER_ITEM, handler
 from kavka.model.errors import GroupAuthorizationFailed, KafkaError
 from kavka.protocol.schemas.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from kavka.runtime.groups import Groups
+from kavka.runtime.share_groups import ShareGroups
 from kavka.security.acl import Operation, ResourceType
 
 
 @handler(DeleteGroupsRequest, needs=PER_ITEM)
-async def delete_groups(request: DeleteGroupsRequest, ctx: Context, groups: Groups) -> DeleteGroupsResponse:
+async def delete_groups(
+    request: DeleteGroupsRequest, ctx: Context, groups: Groups, shares: ShareGroups
+) -> DeleteGroupsResponse:
     """Delete groups."""
     names = dict.fromkeys(request.groups_names)
     allowed, refused = ctx.permitted(Operation.DELETE, ResourceType.GROUP, names, str)
     results = [failed(name, GroupAuthorizationFailed()) for name in refused]
     if allowed:
-        results += await groups.delete(allowed, failed)
+        stay = await shares.delete_states(allowed)
+        results += [failed(name, error) for name, error in stay.items()]
+        results += await groups.delete([name for name in allowed if name not in stay], failed)
     return DeleteGroupsResponse(throttle_time_ms=0, results=results)
 
 

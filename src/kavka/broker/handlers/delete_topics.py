@@ -8,9 +8,11 @@ Errors:     one per topic: 3 unknown name, 100 unknown id, 42 named twice, or na
 from __future__ import annotations
 
 from collections import Counter
+from typing import Final
 
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import PER_ITEM, handler
+from kavka.broker.quotas import Quotas
 from kavka.metadata.image import TopicsImage
 from kavka.metadata.live import LiveSettings
 from kavka.model.errors import (
@@ -32,10 +34,13 @@ from kavka.protocol.schemas.delete_topics import (
 from kavka.quorum.controller_loop import ControllerLoop
 from kavka.security.acl import Operation, ResourceType
 
+STRICT_SINCE: Final = 5
+"""From this version on a topic is refused (89) when the quota for changes is used up; before, its client waits."""
+
 
 @handler(DeleteTopicsRequest, needs=PER_ITEM)
 async def delete_topics(
-    request: DeleteTopicsRequest, ctx: Context, controller: ControllerLoop, settings: LiveSettings
+    request: DeleteTopicsRequest, ctx: Context, controller: ControllerLoop, settings: LiveSettings, quotas: Quotas
 ) -> DeleteTopicsResponse:
     """Delete topics."""
     named = [DeleteTopicState(name=name, topic_id=Uuid.ZERO) for name in request.topic_names]
@@ -43,15 +48,18 @@ async def delete_topics(
     if not settings[DELETE_TOPIC_ENABLE]:
         refused = TopicDeletionDisabled() if ctx.api_version >= 3 else InvalidRequest("topics are not deleted here")
         return DeleteTopicsResponse(throttle_time_ms=0, responses=[result(one, refused) for one in asked])
+    mutations = quotas.mutations(ctx, strict_since=STRICT_SINCE)
     rows, chosen = sorted_out(asked, controller.image.topics, ctx)
     if chosen:
         outcomes: dict[Uuid, KafkaError | None]
         try:
-            outcomes = await controller.submit(lambda machine, _: machine.delete_topics(list(chosen)))
+            outcomes = await controller.submit(
+                lambda machine, _: machine.delete_topics(list(chosen), charge=mutations.charge)
+            )
         except KafkaError as error:
             outcomes = dict.fromkeys(chosen, error)
         rows += [result(DeleteTopicState(name=name, topic_id=id_), outcomes[id_]) for id_, name in chosen.items()]
-    return DeleteTopicsResponse(throttle_time_ms=0, responses=rows)
+    return DeleteTopicsResponse(throttle_time_ms=mutations.throttle_ms, responses=rows)
 
 
 def sorted_out(

@@ -22,6 +22,7 @@ from kavka.model.settings.describe import (
     describe_client_metrics,
     describe_cluster,
     describe_group,
+    describe_loggers,
     describe_topic,
 )
 from kavka.protocol.schemas.describe_configs import (
@@ -33,6 +34,7 @@ from kavka.protocol.schemas.describe_configs import (
     DescribeConfigsSynonym,
 )
 from kavka.security.acl import Operation
+from kavka.telemetry.loggers import levels
 
 
 @handler(DescribeConfigsRequest, needs=PER_ITEM)
@@ -75,8 +77,7 @@ def entries(resource: DescribeConfigsResource, image: MetadataImage, node_id: in
         return describe_cluster(broker, keys)
     if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
         check_broker(name, node_id)
-        # Logger levels cannot be changed through the cluster, so there are none to show.
-        return describe_broker(broker, keys) if kind == ResourceType.BROKER else []
+        return describe_broker(broker, keys) if kind == ResourceType.BROKER else describe_loggers(levels(), keys)
     if kind not in (ResourceType.GROUP, ResourceType.CLIENT_METRICS):
         raise InvalidRequest(f"resources of type {kind} have no configuration")
     if not name:

@@ -35,10 +35,16 @@ class Served(Protocol):
 @handler(EnvelopeRequest, needs=on_cluster(Operation.CLUSTER_ACTION))
 async def envelope(request: EnvelopeRequest, ctx: Context, handlers: Served, gate: Gate) -> EnvelopeResponse:
     """Serve the request in an envelope."""
-    principal = unpack_principal(request.request_principal)
+    principal, by_token = unpack_principal(request.request_principal)
     host = unpack_host(request.client_host_address)
     header, body = unpack_request(request.request_data)
-    session = replace(ctx.session, client_host=host, principal=principal, guard=gate.guard(principal, host))
+    session = replace(
+        ctx.session,
+        client_host=host,
+        principal=principal,
+        guard=gate.guard(principal, host),
+        token_authenticated=by_token,
+    )
     client = replace(
         ctx, api_key=header.api_key, api_version=header.api_version, client_id=header.client_id, session=session
     )

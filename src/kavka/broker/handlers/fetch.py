@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from kavka.broker.rights import reading
 from kavka.broker.slots import Slots
+from kavka.broker.throttling import Throttled
 from kavka.kernels.frames import encode_fetch_response, parse_fetch
 from kavka.kernels.layout import FetchFields
 from kavka.model.clock import Clock
@@ -59,25 +60,44 @@ class Fetch:
         except KafkaError as error:
             return refuse(version, correlation_id, error.code)
         limits = self._limits(request, version)
+        hold = None
+        if type(connection) is Throttled:
+            if limits.follower is not None:
+                connection.exempt()
+            else:
+                limits, hold = capped(limits, connection.most_fetched), connection.hold
         may_read = reading(connection.session.guard, follows=limits.follower is not None)
-        attempt = FetchAttempt(self._replicas, scope, limits, incremental=incremental, may_read=may_read)
+        attempt = FetchAttempt(self._replicas, scope, limits, incremental=incremental, may_read=may_read, hold=hold)
         if attempt.look() or (wait_ms := attempt.wait_ms(request.max_wait_ms)) <= 0 or not scope.entries:
             topics = attempt.result()
+            if attempt.throttle_ms:
+                return self._withheld(version, correlation_id, scope, incremental, attempt.throttle_ms)
             if attempt.failed:
                 return self._with_errors(connection.session.listener, version, correlation_id, scope.id, topics)
             return encode_fetch_response(version, correlation_id, 0, 0, scope.id, topics)
         slot = connection.open_slot(exclusive=True)
-        attempt.park(
-            wait_ms,
-            self._waiting,
-            lambda topics: slot.answer(
-                self._with_errors(connection.session.listener, version, correlation_id, scope.id, topics)
-                if topics is not None
-                else refuse(version, correlation_id, InvalidFetchSessionEpoch.code)
-            ),
-            lambda: slot.closed,
-        )
+
+        def answer(topics: FetchedTopics | None) -> None:
+            if topics is None:
+                slot.answer(refuse(version, correlation_id, InvalidFetchSessionEpoch.code))
+            elif attempt.throttle_ms:
+                slot.answer(self._withheld(version, correlation_id, scope, incremental, attempt.throttle_ms))
+            else:
+                listener = connection.session.listener
+                slot.answer(self._with_errors(listener, version, correlation_id, scope.id, topics))
+
+        attempt.park(wait_ms, self._waiting, answer, lambda: slot.closed)
         return PENDING
+
+    def _withheld(
+        self, version: int, correlation_id: int, scope: FetchSet, incremental: bool, throttle_ms: int
+    ) -> list[Piece]:
+        """The response to a client that has to wait: nothing, and no session that it does not know already."""
+        session_id = scope.id
+        if not incremental:
+            self._sessions.forget(scope)
+            session_id = 0
+        return encode_fetch_response(version, correlation_id, throttle_ms, 0, session_id, [])
 
     def _with_errors(
         self, listener: str, version: int, correlation_id: int, session_id: int, topics: FetchedTopics
@@ -117,6 +137,12 @@ class Fetch:
             self._clock.monotonic_ms(),
             privileged=request.replica_id >= 0,
         )
+
+
+def capped(limits: FetchLimits, most: int) -> FetchLimits:
+    """Limits for a client that would have to wait after more."""
+    max_bytes = min(limits.max_bytes, most)
+    return limits._replace(max_bytes=max_bytes, min_bytes=min(limits.min_bytes, max_bytes))
 
 
 def refuse(version: int, correlation_id: int, code: int) -> list[Piece]:

@@ -1,13 +1,14 @@
 """IncrementalAlterConfigs: v0-1.
 
-Behaviour:  sets, deletes, appends to or subtracts from single keys of a resource, all of them or none.
+Behaviour:  sets, deletes, appends to or subtracts from single keys of a resource, all of them or none. Log levels
+            are changed on the node that is asked, until it stops.
 Errors:     one per resource: 42 for a malformed change (also of a broker's settings), 40 for a value that is not
             allowed, 3 for an unknown topic.
 """
 
 from __future__ import annotations
 
-from kavka.broker.config_changes import ConfigChecks, change_configs
+from kavka.broker.config_changes import ConfigChecks, LoggerChanges, change_configs
 from kavka.broker.context import BROKER, Context
 from kavka.broker.forwarding import Forwarding
 from kavka.broker.handlers.marks import PER_ITEM, handler
@@ -32,6 +33,7 @@ async def incremental_alter_configs(
     """Change single keys of resources."""
     asked = controller.node_id if ctx.kind == BROKER else None
     checks = ConfigChecks(asked, settings.static, controller.image.configs)
+    loggers = LoggerChanges(controller.node_id, validate_only=request.validate_only)
     outcomes = await change_configs(
         request,
         ctx,
@@ -40,6 +42,7 @@ async def incremental_alter_configs(
             lambda machine, _: machine.incremental_alter_configs(changes, validate_only=request.validate_only)
         ),
         forwarding,
+        loggers,
     )
     rows = []
     for one in request.resources:

@@ -75,7 +75,16 @@ class _Share:
                 self._held[id_].add(place)
                 holders.add(id_)
             unfilled = [id_ for id_ in unfilled if len(self._held[id_]) < self._due[id_]]
+        self._fill()
         return self._held
+
+    def _fill(self) -> None:
+        """Who was due may hold the rest already: then another takes it who has as few."""
+        for place, holders in self._holders.items():
+            while len(holders) < self._sharing:
+                id_ = min((id_ for id_ in self._order if id_ not in holders), key=lambda id_: len(self._held[id_]))
+                self._held[id_].add(place)
+                holders.add(id_)
 
     def _take(self, id_: str, place: Place) -> None:
         self._held[id_].remove(place)

@@ -5,7 +5,7 @@ Deciding methods change only soft state (`LiveGroup`, deadlines); what the log s
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
 from kavka.coordinator.classic.live import GroupState, LiveGroup, LiveMember, Protocols, Waiting
 from kavka.coordinator.classic.rebalance import Rebalance
@@ -13,6 +13,7 @@ from kavka.coordinator.classic.records import GroupMetadataValue
 from kavka.coordinator.classic.replies import join_accepted, join_refused, sync_accepted, sync_refused
 from kavka.coordinator.classic.state import ClassicGroup, group_entry
 from kavka.coordinator.context import ShardContext
+from kavka.coordinator.record import Record
 from kavka.coordinator.requests import Client, Draft
 from kavka.coordinator.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
 from kavka.coordinator.timers import HEARTBEAT, JOIN, SYNC, TimerKey
@@ -135,6 +136,21 @@ class ClassicGroups:
             draft.records.append(group_entry(group.id, _nobody_yet(now_ms)))
         asked = _Asked(request, client, token)
         return self._join_again(draft, group, asked, now_ms) if id_ else self._join_new(draft, group, asked, now_ms)
+
+    def join_instead(
+        self,
+        draft: Draft,
+        request: JoinGroupRequest,
+        client: Client,
+        token: Hashable,
+        gone: Iterable[Record],
+        now_ms: int,
+    ) -> JoinGroupResponse | Parked:
+        """Join an empty group of another kind, which is `gone` and becomes a classic one unless the join is refused."""
+        reply = self.join(draft, request, client, token, None, now_ms)
+        if draft.records:
+            draft.records[:0] = gone
+        return reply
 
     def _has_room(self, group: LiveGroup, member_id: str) -> bool:
         room = self._context.settings.classic_max_size

@@ -1,7 +1,4 @@
-"""A decision about one consumer group.
-
-Records are applied to a copy of the group as they are made, so that each step sees what the steps before it did.
-"""
+"""A decision about one consumer group."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from dataclasses import replace
 
 from kavka.coordinator.assignors import ASSIGNORS
 from kavka.coordinator.assignors.spec import MemberSpec, Partitions
+from kavka.coordinator.change import GroupDraft
 from kavka.coordinator.consumer.entries import (
     current_entry,
     epoch_entry,
@@ -24,34 +22,20 @@ from kavka.coordinator.consumer.entries import (
 from kavka.coordinator.consumer.reconcile import Owned, Reconciliation
 from kavka.coordinator.consumer.state import NO_PARTITIONS, ConsumerGroup, Member, ResolvedRegex
 from kavka.coordinator.context import ShardContext
-from kavka.coordinator.record import Record
-from kavka.coordinator.requests import Client, Draft
+from kavka.coordinator.requests import Client
 from kavka.coordinator.settings import REGEX_REFRESH_MIN_INTERVAL_MS
 from kavka.model.errors import InvalidRegularExpression
 from kavka.model.types import Uuid
 
 
-class GroupChange(Draft):
+class GroupChange(GroupDraft[ConsumerGroup]):
     """The draft of a decision, and the group as it would leave it."""
 
-    __slots__ = ("_context", "_is_copy", "group", "group_id", "now_ms")
+    __slots__ = ("_context",)
 
     def __init__(self, context: ShardContext, group_id: str, group: ConsumerGroup | None, now_ms: int) -> None:
-        super().__init__()
+        super().__init__(group_id, ConsumerGroup() if group is None else group, now_ms, new=group is None)
         self._context = context
-        self._is_copy = group is None
-        self.group = ConsumerGroup() if group is None else group
-        self.group_id = group_id
-        self.now_ms = now_ms
-
-    def write(self, records: Iterable[Record]) -> None:
-        """Add records, and apply them."""
-        for record in records:
-            if not self._is_copy:
-                self.group = self.group.copy()
-                self._is_copy = True
-            self.group.apply(record.key, record.value)
-            self.records.append(record)
 
     # -- members ----------------------------------------------------------------------------------
 

@@ -122,9 +122,9 @@ class ConsumerKind(GroupKind[ConsumerGroup]):
         if group.members:
             return self._classic_members.join(request, client, group, now_ms)
         draft = Draft()
-        reply = self._classic.join(draft, request, client, token, None, now_ms)
+        gone = without_group(request.group_id, group)
+        reply = self._classic.join_instead(draft, request, client, token, gone, now_ms)
         if draft.records:
-            draft.records[:0] = without_group(request.group_id, group)
             self._machine.forget(draft, request.group_id, (), group_too=True)
         return draft.done(reply)
 

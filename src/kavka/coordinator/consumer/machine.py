@@ -22,6 +22,7 @@ from kavka.coordinator.context import ShardContext
 from kavka.coordinator.requests import Client, Draft
 from kavka.coordinator.state import ShardState
 from kavka.coordinator.timers import REJOIN, RESYNC, REVOCATION, SESSION, TimerKey
+from kavka.coordinator.untold import Untold
 from kavka.model.errors import (
     FencedInstanceId,
     FencedMemberEpoch,
@@ -53,8 +54,7 @@ class ConsumerGroups:
         """Groups whose topics have not changed since their hash was last looked at."""
         self._revoking: dict[TimerKey, int] = {}
         """The epochs at which members that must give partitions back are stuck."""
-        self._untold: dict[tuple[str, str], int] = {}
-        """Members that may not know yet what they shall have, and the epoch they were at when they were told."""
+        self._untold = Untold()
 
     # -- the heartbeat ----------------------------------------------------------------------------
 
@@ -120,25 +120,16 @@ class ConsumerGroups:
         settings = self._context.of_group(request.group_id)
         self._settle(change, after, moved, settings.session_timeout_ms)
         reply = _reply(id_, moved.epoch, settings.heartbeat_interval_ms)
-        untold = self._is_untold(request, joins, before, moved)
+        untold = self._untold.is_to_be_told(
+            request.group_id,
+            id_,
+            request.member_epoch,
+            news=moved.assigned != before.assigned or (joins and bool(moved.assigned)),
+            has=_has(request, moved.assigned),
+        )
         if joins or _is_full(request) or untold:
             reply = _reply(id_, moved.epoch, settings.heartbeat_interval_ms, _shown(moved.assigned))
         return change.done(reply)
-
-    def _is_untold(self, request: ConsumerGroupHeartbeatRequest, joins: bool, before: Member, moved: Member) -> bool:
-        """Whether a member must hear what it shall have.
-
-        It is told until it says that it has that, or is at another epoch and so has heard an answer since. Kafka tells
-        it once, but a client may have given up on the very answer that said so without asking for everything anew, as
-        librdkafka does; nobody would have the partitions.
-        """
-        key = (request.group_id, moved.id)
-        told_at = self._untold.get(key)
-        if moved.assigned != before.assigned or (joins and moved.assigned):
-            self._untold[key] = request.member_epoch
-        elif told_at is not None and (request.member_epoch != told_at or _has(request, moved.assigned)):
-            del self._untold[key]
-        return key in self._untold
 
     def _open(self, group_id: str, joins: bool, now_ms: int) -> GroupChange:
         """The group as a consumer group; who joins a classic one makes it one."""
@@ -244,7 +235,7 @@ class ConsumerGroups:
     def forget(self, draft: Draft, group_id: str, member_ids: Collection[str], *, group_too: bool) -> None:
         """Members are gone: nobody listens for them any more."""
         for id_ in member_ids:
-            self._untold.pop((group_id, id_), None)
+            self._untold.forget(group_id, id_)
             for kind in MEMBER_TIMERS:
                 key = TimerKey(kind, group_id, id_)
                 self._revoking.pop(key, None)

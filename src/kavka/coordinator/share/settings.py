@@ -82,6 +82,7 @@ class ShareSettings:
 
     def __init__(self, values: Values) -> None:
         self.max_size = values[keys.GROUP_SHARE_MAX_SIZE]
+        self.max_share_sessions = values[keys.GROUP_SHARE_MAX_SHARE_SESSIONS]
         self.initialize_retry_ms = values[keys.GROUP_SHARE_INITIALIZE_RETRY_INTERVAL_MS]
         defaults: list[Any] = [*(values[each.default] for each in _BOUNDED), *(each.default for each in _FREE)]
         self._defaults = ShareGroupSettings(*defaults)

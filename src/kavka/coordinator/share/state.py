@@ -62,9 +62,10 @@ NO_STATES: Final = ShareStates({}, {}, {})
 class ShareGroup:
     """A share group."""
 
-    epoch: int = 0
+    epoch: int = 1
+    """Kafka counts from 1: the first member brings a group to epoch 2."""
     metadata_hash: int = 0
-    assignment_epoch: int = 0
+    assignment_epoch: int = 1
     assignment_timestamp_ms: int = 0
     members: dict[str, Member] = field(default_factory=dict)
     targets: dict[str, Partitions] = field(default_factory=dict)

@@ -177,7 +177,13 @@ MAX_CONNECTIONS_PER_IP_OVERRIDES = STRING(
 MAX_CONNECTIONS = INT(
     "max.connections", INT_MAX, AT_LEAST_0, CLUSTER, "How many connections the node accepts at a time."
 )
-MAX_CONNECTION_CREATION_RATE = INT("max.connection.creation.rate", INT_MAX, AT_LEAST_0, CLUSTER)
+MAX_CONNECTION_CREATION_RATE = INT(
+    "max.connection.creation.rate",
+    INT_MAX,
+    AT_LEAST_0,
+    CLUSTER,
+    "How many connections a second the node accepts, or with listener.name.<listener>. before it one listener.",
+)
 CONNECTIONS_MAX_IDLE_MS = LONG(
     "connections.max.idle.ms", 600_000, doc="A connection that is silent for this long is closed."
 )

@@ -171,35 +171,124 @@ GROUP_CONSUMER_REGEX_REFRESH_INTERVAL_MS = INT(
 )
 
 # Share groups (KIP-932)
-GROUP_SHARE_SESSION_TIMEOUT_MS = INT("group.share.session.timeout.ms", 45_000, AT_LEAST_1)
-GROUP_SHARE_MIN_SESSION_TIMEOUT_MS = INT("group.share.min.session.timeout.ms", 45_000, AT_LEAST_1)
-GROUP_SHARE_MAX_SESSION_TIMEOUT_MS = INT("group.share.max.session.timeout.ms", 60_000, AT_LEAST_1)
-GROUP_SHARE_HEARTBEAT_INTERVAL_MS = INT("group.share.heartbeat.interval.ms", 5000, AT_LEAST_1)
-GROUP_SHARE_MIN_HEARTBEAT_INTERVAL_MS = INT("group.share.min.heartbeat.interval.ms", 5000, AT_LEAST_1)
-GROUP_SHARE_MAX_HEARTBEAT_INTERVAL_MS = INT("group.share.max.heartbeat.interval.ms", 15_000, AT_LEAST_1)
-GROUP_SHARE_MAX_SIZE = INT("group.share.max.size", 200, between(1, 1000))
+GROUP_SHARE_SESSION_TIMEOUT_MS = INT(
+    "group.share.session.timeout.ms", 45_000, AT_LEAST_1, doc="How long a member of a share group may be silent."
+)
+GROUP_SHARE_MIN_SESSION_TIMEOUT_MS = INT(
+    "group.share.min.session.timeout.ms",
+    45_000,
+    AT_LEAST_1,
+    doc="The shortest session timeout that a share group can be given.",
+)
+GROUP_SHARE_MAX_SESSION_TIMEOUT_MS = INT(
+    "group.share.max.session.timeout.ms",
+    60_000,
+    AT_LEAST_1,
+    doc="The longest session timeout that a share group can be given.",
+)
+GROUP_SHARE_HEARTBEAT_INTERVAL_MS = INT(
+    "group.share.heartbeat.interval.ms", 5000, AT_LEAST_1, doc="How often members of share groups are heard of."
+)
+GROUP_SHARE_MIN_HEARTBEAT_INTERVAL_MS = INT(
+    "group.share.min.heartbeat.interval.ms",
+    5000,
+    AT_LEAST_1,
+    doc="The shortest heartbeat interval that a share group can be given.",
+)
+GROUP_SHARE_MAX_HEARTBEAT_INTERVAL_MS = INT(
+    "group.share.max.heartbeat.interval.ms",
+    15_000,
+    AT_LEAST_1,
+    doc="The longest heartbeat interval that a share group can be given.",
+)
+GROUP_SHARE_MAX_SIZE = INT(
+    "group.share.max.size", 200, between(1, 1000), doc="How many members a share group may have."
+)
 GROUP_SHARE_ASSIGNORS = SET("group.share.assignors", ("simple",), FILLED)
-GROUP_SHARE_ASSIGNMENT_INTERVAL_MS = INT("group.share.assignment.interval.ms", 1000, AT_LEAST_0, CLUSTER)
-GROUP_SHARE_MIN_ASSIGNMENT_INTERVAL_MS = INT("group.share.min.assignment.interval.ms", 0, AT_LEAST_0)
-GROUP_SHARE_MAX_ASSIGNMENT_INTERVAL_MS = INT("group.share.max.assignment.interval.ms", 15_000, AT_LEAST_0)
+GROUP_SHARE_ASSIGNMENT_INTERVAL_MS = INT(
+    "group.share.assignment.interval.ms",
+    1000,
+    AT_LEAST_0,
+    CLUSTER,
+    doc="The least time between two assignments of a share group.",
+)
+GROUP_SHARE_MIN_ASSIGNMENT_INTERVAL_MS = INT(
+    "group.share.min.assignment.interval.ms",
+    0,
+    AT_LEAST_0,
+    doc="The shortest assignment interval that a share group can be given.",
+)
+GROUP_SHARE_MAX_ASSIGNMENT_INTERVAL_MS = INT(
+    "group.share.max.assignment.interval.ms",
+    15_000,
+    AT_LEAST_0,
+    doc="The longest assignment interval that a share group can be given.",
+)
 GROUP_SHARE_INITIALIZE_RETRY_INTERVAL_MS = INT(
-    "group.share.initialize.retry.interval.ms", 30_000, AT_LEAST_1, internal=True
+    "group.share.initialize.retry.interval.ms",
+    30_000,
+    AT_LEAST_1,
+    internal=True,
+    doc="After so long the states of a share group's partitions are asked for again.",
 )
-GROUP_SHARE_DELIVERY_COUNT_LIMIT = INT("group.share.delivery.count.limit", 5, between(2, 10))
-GROUP_SHARE_MAX_DELIVERY_COUNT_LIMIT = INT("group.share.max.delivery.count.limit", 10, between(5, 25))
-GROUP_SHARE_MIN_DELIVERY_COUNT_LIMIT = INT("group.share.min.delivery.count.limit", 2, between(2, 5))
-GROUP_SHARE_RECORD_LOCK_DURATION_MS = INT("group.share.record.lock.duration.ms", 30_000, between(1000, 3_600_000))
-GROUP_SHARE_MIN_RECORD_LOCK_DURATION_MS = INT("group.share.min.record.lock.duration.ms", 15_000, between(1000, 30_000))
+GROUP_SHARE_DELIVERY_COUNT_LIMIT = INT(
+    "group.share.delivery.count.limit",
+    5,
+    between(2, 10),
+    doc="How often a record is delivered to a share group at most.",
+)
+GROUP_SHARE_MAX_DELIVERY_COUNT_LIMIT = INT(
+    "group.share.max.delivery.count.limit",
+    10,
+    between(5, 25),
+    doc="The highest limit of deliveries that a share group can be given.",
+)
+GROUP_SHARE_MIN_DELIVERY_COUNT_LIMIT = INT(
+    "group.share.min.delivery.count.limit",
+    2,
+    between(2, 5),
+    doc="The lowest limit of deliveries that a share group can be given.",
+)
+GROUP_SHARE_RECORD_LOCK_DURATION_MS = INT(
+    "group.share.record.lock.duration.ms",
+    30_000,
+    between(1000, 3_600_000),
+    doc="How long a member of a share group has a record to itself.",
+)
+GROUP_SHARE_MIN_RECORD_LOCK_DURATION_MS = INT(
+    "group.share.min.record.lock.duration.ms",
+    15_000,
+    between(1000, 30_000),
+    doc="The shortest lock of a record that a share group can be given.",
+)
 GROUP_SHARE_MAX_RECORD_LOCK_DURATION_MS = INT(
-    "group.share.max.record.lock.duration.ms", 60_000, between(30_000, 3_600_000)
+    "group.share.max.record.lock.duration.ms",
+    60_000,
+    between(30_000, 3_600_000),
+    doc="The longest lock of a record that a share group can be given.",
 )
-GROUP_SHARE_PARTITION_MAX_RECORD_LOCKS = INT("group.share.partition.max.record.locks", 2000, between(100, 10_000))
+GROUP_SHARE_PARTITION_MAX_RECORD_LOCKS = INT(
+    "group.share.partition.max.record.locks",
+    2000,
+    between(100, 10_000),
+    doc="How many records of a partition a share group has in flight at most.",
+)
 GROUP_SHARE_MAX_PARTITION_MAX_RECORD_LOCKS = INT(
-    "group.share.max.partition.max.record.locks", 4000, between(2000, 10_000)
+    "group.share.max.partition.max.record.locks",
+    4000,
+    between(2000, 10_000),
+    doc="The most records in flight that a share group can be given.",
 )
-GROUP_SHARE_MIN_PARTITION_MAX_RECORD_LOCKS = INT("group.share.min.partition.max.record.locks", 100, between(100, 2000))
+GROUP_SHARE_MIN_PARTITION_MAX_RECORD_LOCKS = INT(
+    "group.share.min.partition.max.record.locks",
+    100,
+    between(100, 2000),
+    doc="The fewest records in flight that a share group can be given.",
+)
 SHARE_FETCH_PURGATORY_PURGE_INTERVAL_REQUESTS = INT("share.fetch.purgatory.purge.interval.requests", 1000)
-GROUP_SHARE_MAX_SHARE_SESSIONS = INT("group.share.max.share.sessions", 2000, AT_LEAST_1)
+GROUP_SHARE_MAX_SHARE_SESSIONS = INT(
+    "group.share.max.share.sessions", 2000, AT_LEAST_1, doc="How many share sessions a broker has at most."
+)
 GROUP_SHARE_PERSISTER_CLASS_NAME = STRING(
     "group.share.persister.class.name", "org.apache.kafka.server.share.persister.DefaultStatePersister", internal=True
 )
@@ -271,19 +360,79 @@ SHARE_COORDINATOR_CACHED_BUFFER_MAX_BYTES = INT(
 )
 
 # Streams groups (KIP-1071)
-GROUP_STREAMS_SESSION_TIMEOUT_MS = INT("group.streams.session.timeout.ms", 45_000, AT_LEAST_1)
-GROUP_STREAMS_MIN_SESSION_TIMEOUT_MS = INT("group.streams.min.session.timeout.ms", 45_000, AT_LEAST_1)
-GROUP_STREAMS_MAX_SESSION_TIMEOUT_MS = INT("group.streams.max.session.timeout.ms", 60_000, AT_LEAST_1)
-GROUP_STREAMS_HEARTBEAT_INTERVAL_MS = INT("group.streams.heartbeat.interval.ms", 5000, AT_LEAST_1)
-GROUP_STREAMS_MIN_HEARTBEAT_INTERVAL_MS = INT("group.streams.min.heartbeat.interval.ms", 5000, AT_LEAST_1)
-GROUP_STREAMS_MAX_HEARTBEAT_INTERVAL_MS = INT("group.streams.max.heartbeat.interval.ms", 15_000, AT_LEAST_1)
-GROUP_STREAMS_MAX_SIZE = INT("group.streams.max.size", INT_MAX, AT_LEAST_1)
-GROUP_STREAMS_NUM_STANDBY_REPLICAS = INT("group.streams.num.standby.replicas", 0, AT_LEAST_0)
-GROUP_STREAMS_MAX_STANDBY_REPLICAS = INT("group.streams.max.standby.replicas", 2, AT_LEAST_0)
-GROUP_STREAMS_INITIAL_REBALANCE_DELAY_MS = INT("group.streams.initial.rebalance.delay.ms", 3000, AT_LEAST_0)
-GROUP_STREAMS_ASSIGNMENT_INTERVAL_MS = INT("group.streams.assignment.interval.ms", 1000, AT_LEAST_0, CLUSTER)
-GROUP_STREAMS_MIN_ASSIGNMENT_INTERVAL_MS = INT("group.streams.min.assignment.interval.ms", 0, AT_LEAST_0)
-GROUP_STREAMS_MAX_ASSIGNMENT_INTERVAL_MS = INT("group.streams.max.assignment.interval.ms", 15_000, AT_LEAST_0)
+GROUP_STREAMS_SESSION_TIMEOUT_MS = INT(
+    "group.streams.session.timeout.ms",
+    45_000,
+    AT_LEAST_1,
+    doc="How long a member of a streams group may be silent before it is taken out.",
+)
+GROUP_STREAMS_MIN_SESSION_TIMEOUT_MS = INT(
+    "group.streams.min.session.timeout.ms",
+    45_000,
+    AT_LEAST_1,
+    doc="The least session timeout that a streams group may set.",
+)
+GROUP_STREAMS_MAX_SESSION_TIMEOUT_MS = INT(
+    "group.streams.max.session.timeout.ms",
+    60_000,
+    AT_LEAST_1,
+    doc="The most session timeout that a streams group may set.",
+)
+GROUP_STREAMS_HEARTBEAT_INTERVAL_MS = INT(
+    "group.streams.heartbeat.interval.ms",
+    5000,
+    AT_LEAST_1,
+    doc="How often members of streams groups are told to send a heartbeat.",
+)
+GROUP_STREAMS_MIN_HEARTBEAT_INTERVAL_MS = INT(
+    "group.streams.min.heartbeat.interval.ms",
+    5000,
+    AT_LEAST_1,
+    doc="The least heartbeat interval that a streams group may set.",
+)
+GROUP_STREAMS_MAX_HEARTBEAT_INTERVAL_MS = INT(
+    "group.streams.max.heartbeat.interval.ms",
+    15_000,
+    AT_LEAST_1,
+    doc="The most heartbeat interval that a streams group may set.",
+)
+GROUP_STREAMS_MAX_SIZE = INT(
+    "group.streams.max.size", INT_MAX, AT_LEAST_1, doc="How many members a streams group may have."
+)
+GROUP_STREAMS_NUM_STANDBY_REPLICAS = INT(
+    "group.streams.num.standby.replicas",
+    0,
+    AT_LEAST_0,
+    doc="How many standby tasks each stateful task of a streams group has.",
+)
+GROUP_STREAMS_MAX_STANDBY_REPLICAS = INT(
+    "group.streams.max.standby.replicas", 2, AT_LEAST_0, doc="The most standby tasks that a streams group may set."
+)
+GROUP_STREAMS_INITIAL_REBALANCE_DELAY_MS = INT(
+    "group.streams.initial.rebalance.delay.ms",
+    3000,
+    AT_LEAST_0,
+    doc="How long the first assignment of an empty streams group waits for others to join.",
+)
+GROUP_STREAMS_ASSIGNMENT_INTERVAL_MS = INT(
+    "group.streams.assignment.interval.ms",
+    1000,
+    AT_LEAST_0,
+    CLUSTER,
+    doc="How long a streams group keeps an assignment before it works out another.",
+)
+GROUP_STREAMS_MIN_ASSIGNMENT_INTERVAL_MS = INT(
+    "group.streams.min.assignment.interval.ms",
+    0,
+    AT_LEAST_0,
+    doc="The least assignment interval that a streams group may set.",
+)
+GROUP_STREAMS_MAX_ASSIGNMENT_INTERVAL_MS = INT(
+    "group.streams.max.assignment.interval.ms",
+    15_000,
+    AT_LEAST_0,
+    doc="The most assignment interval that a streams group may set.",
+)
 
 # Producers and transactions
 TRANSACTION_STATE_LOG_MIN_ISR = INT(

@@ -79,6 +79,15 @@ def describe_client_metrics(overrides: Mapping[str, str], keys: Collection[str] 
     return [_entry(setting, values, _own(setting, values), read_only=False) for setting in _chosen(values, keys)]
 
 
+def describe_loggers(levels: Mapping[str, str], keys: Collection[str] | None = None) -> list[Entry]:
+    """The entries of loggers, by what they tell."""
+    return [
+        Entry(name, level, Source.BROKER_LOGGER, False, False, (), 0, None)
+        for name, level in levels.items()
+        if not keys or name in keys
+    ]
+
+
 def _chosen(values: Values, keys: Collection[str] | None) -> Iterator[Setting[Any]]:
     for name in sorted(values.settings):
         setting = values.settings[name]

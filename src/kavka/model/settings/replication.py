@@ -93,7 +93,7 @@ REPLICA_SELECTOR_CLASS = STRING.optional(
 )
 
 # Quotas
-QUOTA_WINDOW_NUM = INT("quota.window.num", 11, AT_LEAST_1)
+QUOTA_WINDOW_NUM = INT("quota.window.num", 11, AT_LEAST_1, doc="Over how many windows the use of clients is measured.")
 REPLICATION_QUOTA_WINDOW_NUM = INT(
     "replication.quota.window.num",
     11,
@@ -101,15 +101,22 @@ REPLICATION_QUOTA_WINDOW_NUM = INT(
     doc="Over how many windows the rate of throttled replication is measured.",
 )
 ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_NUM = INT("alter.log.dirs.replication.quota.window.num", 11, AT_LEAST_1)
-CONTROLLER_QUOTA_WINDOW_NUM = INT("controller.quota.window.num", 11, AT_LEAST_1)
-QUOTA_WINDOW_SIZE_SECONDS = INT("quota.window.size.seconds", 1, AT_LEAST_1)
+CONTROLLER_QUOTA_WINDOW_NUM = INT(
+    "controller.quota.window.num",
+    11,
+    AT_LEAST_1,
+    doc="For how many windows changes may be saved up that the quota for them allows.",
+)
+QUOTA_WINDOW_SIZE_SECONDS = INT("quota.window.size.seconds", 1, AT_LEAST_1, doc="How long such a window is.")
 REPLICATION_QUOTA_WINDOW_SIZE_SECONDS = INT(
     "replication.quota.window.size.seconds", 1, AT_LEAST_1, doc="How long such a window is."
 )
 ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_SIZE_SECONDS = INT(
     "alter.log.dirs.replication.quota.window.size.seconds", 1, AT_LEAST_1
 )
-CONTROLLER_QUOTA_WINDOW_SIZE_SECONDS = INT("controller.quota.window.size.seconds", 1, AT_LEAST_1)
+CONTROLLER_QUOTA_WINDOW_SIZE_SECONDS = INT(
+    "controller.quota.window.size.seconds", 1, AT_LEAST_1, doc="How long such a window is."
+)
 CLIENT_QUOTA_CALLBACK_CLASS = CLASS.optional("client.quota.callback.class")
 LEADER_REPLICATION_THROTTLED_RATE = LONG(
     "leader.replication.throttled.rate",

@@ -148,7 +148,9 @@ def _check_dynamic(name: str, text: str, one_broker: bool) -> None:
     _demand(
         one_broker or setting.update is not Update.PER_BROKER, f"{name}: it is set for one broker, not for the cluster"
     )
-    setting.parse(text)
+    value = setting.parse(text)
+    if setting in (b.MAX_CONNECTIONS, b.MAX_CONNECTION_CREATION_RATE):
+        _demand(value > 0, f"{name}: at least 1 is needed")
 
 
 _RELOADED = frozenset(

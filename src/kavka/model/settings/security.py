@@ -27,44 +27,127 @@ from kavka.model.settings.types import (
 
 PER_BROKER: Final = Update.PER_BROKER
 # TLS
-SSL_CLIENT_AUTH = STRING("ssl.client.auth", "none", one_of("required", "requested", "none"), PER_BROKER)
-SSL_PRINCIPAL_MAPPING_RULES = STRING("ssl.principal.mapping.rules", "DEFAULT")
-SSL_ALLOW_DN_CHANGES = BOOLEAN("ssl.allow.dn.changes", False)
-SSL_ALLOW_SAN_CHANGES = BOOLEAN("ssl.allow.san.changes", False)
-SSL_PROTOCOL = STRING("ssl.protocol", "TLSv1.3", None, PER_BROKER)
-SSL_PROVIDER = STRING.optional("ssl.provider", None, PER_BROKER)
-SSL_ENABLED_PROTOCOLS = SET("ssl.enabled.protocols", ("TLSv1.2", "TLSv1.3"), NO_BLANKS, PER_BROKER)
-SSL_KEYSTORE_TYPE = STRING("ssl.keystore.type", "JKS", None, PER_BROKER)
-SSL_KEYSTORE_LOCATION = STRING.optional("ssl.keystore.location", None, PER_BROKER)
-SSL_KEYSTORE_PASSWORD = PASSWORD.optional("ssl.keystore.password", None, PER_BROKER)
-SSL_KEY_PASSWORD = PASSWORD.optional("ssl.key.password", None, PER_BROKER)
-SSL_KEYSTORE_KEY = PASSWORD.optional("ssl.keystore.key", None, PER_BROKER)
-SSL_KEYSTORE_CERTIFICATE_CHAIN = PASSWORD.optional("ssl.keystore.certificate.chain", None, PER_BROKER)
-SSL_TRUSTSTORE_TYPE = STRING("ssl.truststore.type", "JKS", None, PER_BROKER)
-SSL_TRUSTSTORE_LOCATION = STRING.optional("ssl.truststore.location", None, PER_BROKER)
-SSL_TRUSTSTORE_PASSWORD = PASSWORD.optional("ssl.truststore.password", None, PER_BROKER)
-SSL_TRUSTSTORE_CERTIFICATES = PASSWORD.optional("ssl.truststore.certificates", None, PER_BROKER)
+SSL_CLIENT_AUTH = STRING(
+    "ssl.client.auth",
+    "none",
+    one_of("required", "requested", "none"),
+    PER_BROKER,
+    doc="Whether clients show a certificate; on SASL_SSL listeners only with `listener.name.<listener>.` before it.",
+)
+SSL_PRINCIPAL_MAPPING_RULES = STRING(
+    "ssl.principal.mapping.rules",
+    "DEFAULT",
+    doc="Who a client is by the name in its certificate: RULE:pattern/replacement/[LU] or DEFAULT, first fit.",
+)
+SSL_ALLOW_DN_CHANGES = BOOLEAN(
+    "ssl.allow.dn.changes", False, doc="Whether a certificate may be replaced by one for another name."
+)
+SSL_ALLOW_SAN_CHANGES = BOOLEAN(
+    "ssl.allow.san.changes", False, doc="Whether a certificate may be replaced by one for other hosts."
+)
+SSL_PROTOCOL = STRING("ssl.protocol", "TLSv1.3", None, PER_BROKER, doc="The newest version of TLS: TLSv1.2 or TLSv1.3.")
+SSL_PROVIDER = STRING.optional("ssl.provider", None, PER_BROKER, doc="A part of Java: refused where TLS is used.")
+SSL_ENABLED_PROTOCOLS = SET(
+    "ssl.enabled.protocols",
+    ("TLSv1.2", "TLSv1.3"),
+    NO_BLANKS,
+    PER_BROKER,
+    doc="The versions of TLS that are spoken; there are only these two.",
+)
+SSL_KEYSTORE_TYPE = STRING(
+    "ssl.keystore.type",
+    "JKS",
+    None,
+    PER_BROKER,
+    doc="PEM, or PKCS12, which Kafka's own default stands for as well; what Java alone reads is refused with a hint.",
+)
+SSL_KEYSTORE_LOCATION = STRING.optional(
+    "ssl.keystore.location",
+    None,
+    PER_BROKER,
+    doc="The file with this node's private key and certificates; read again when it changes.",
+)
+SSL_KEYSTORE_PASSWORD = PASSWORD.optional("ssl.keystore.password", None, PER_BROKER, doc="What opens a PKCS12 file.")
+SSL_KEY_PASSWORD = PASSWORD.optional("ssl.key.password", None, PER_BROKER, doc="What opens a private key in PEM.")
+SSL_KEYSTORE_KEY = PASSWORD.optional(
+    "ssl.keystore.key", None, PER_BROKER, doc="A private key in PEM, instead of a file (KIP-651)."
+)
+SSL_KEYSTORE_CERTIFICATE_CHAIN = PASSWORD.optional(
+    "ssl.keystore.certificate.chain", None, PER_BROKER, doc="The certificates of that key in PEM, its own first."
+)
+SSL_TRUSTSTORE_TYPE = STRING("ssl.truststore.type", "JKS", None, PER_BROKER, doc="As ssl.keystore.type.")
+SSL_TRUSTSTORE_LOCATION = STRING.optional(
+    "ssl.truststore.location",
+    None,
+    PER_BROKER,
+    doc="The file with the certificates of those who are believed; the system's own where there is none.",
+)
+SSL_TRUSTSTORE_PASSWORD = PASSWORD.optional(
+    "ssl.truststore.password", None, PER_BROKER, doc="What opens a PKCS12 file."
+)
+SSL_TRUSTSTORE_CERTIFICATES = PASSWORD.optional(
+    "ssl.truststore.certificates", None, PER_BROKER, doc="Those certificates in PEM, instead of a file (KIP-651)."
+)
 SSL_KEYMANAGER_ALGORITHM = STRING("ssl.keymanager.algorithm", "SunX509", None, PER_BROKER)
 SSL_TRUSTMANAGER_ALGORITHM = STRING("ssl.trustmanager.algorithm", "PKIX", None, PER_BROKER)
-SSL_ENDPOINT_IDENTIFICATION_ALGORITHM = STRING("ssl.endpoint.identification.algorithm", "https", None, PER_BROKER)
+SSL_ENDPOINT_IDENTIFICATION_ALGORITHM = STRING(
+    "ssl.endpoint.identification.algorithm",
+    "https",
+    None,
+    PER_BROKER,
+    doc="Whether other nodes' certificates must be for the host that was connected to: https, or empty for no.",
+)
 SSL_SECURE_RANDOM_IMPLEMENTATION = STRING.optional("ssl.secure.random.implementation", None, PER_BROKER)
-SSL_CIPHER_SUITES = SET("ssl.cipher.suites", (), NO_BLANKS, PER_BROKER)
-SSL_ENGINE_FACTORY_CLASS = CLASS.optional("ssl.engine.factory.class", None, PER_BROKER)
+SSL_CIPHER_SUITES = SET(
+    "ssl.cipher.suites",
+    (),
+    NO_BLANKS,
+    PER_BROKER,
+    doc="The cipher suites, by Java's names; without it those that are forward secret and authenticated.",
+)
+SSL_ENGINE_FACTORY_CLASS = CLASS.optional(
+    "ssl.engine.factory.class", None, PER_BROKER, doc="A part of Java: refused where TLS is used."
+)
 
 # SASL
 SASL_MECHANISM_CONTROLLER_PROTOCOL = STRING("sasl.mechanism.controller.protocol", "GSSAPI")
-SASL_SERVER_MAX_RECEIVE_SIZE = INT("sasl.server.max.receive.size", 524_288)
-SASL_MECHANISM_INTER_BROKER_PROTOCOL = STRING("sasl.mechanism.inter.broker.protocol", "GSSAPI", None, PER_BROKER)
-SASL_ENABLED_MECHANISMS = SET("sasl.enabled.mechanisms", ("GSSAPI",), NO_BLANKS, PER_BROKER)
-SASL_SERVER_CALLBACK_HANDLER_CLASS = CLASS.optional("sasl.server.callback.handler.class")
-SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES = SET(
-    "sasl.kerberos.principal.to.local.rules", ("DEFAULT",), NO_BLANKS, PER_BROKER
+SASL_SERVER_MAX_RECEIVE_SIZE = INT(
+    "sasl.server.max.receive.size", 524_288, doc="The largest request of a client that has not logged in."
 )
-SASL_JAAS_CONFIG = PASSWORD.optional("sasl.jaas.config", None, PER_BROKER)
+SASL_MECHANISM_INTER_BROKER_PROTOCOL = STRING("sasl.mechanism.inter.broker.protocol", "GSSAPI", None, PER_BROKER)
+SASL_ENABLED_MECHANISMS = SET(
+    "sasl.enabled.mechanisms",
+    ("GSSAPI",),
+    NO_BLANKS,
+    PER_BROKER,
+    doc="How clients log in on SASL listeners, also with `listener.name.<listener>.` before it.",
+)
+SASL_SERVER_CALLBACK_HANDLER_CLASS = CLASS.optional(
+    "sasl.server.callback.handler.class",
+    doc="Who judges bearer tokens: Kafka's OAuthBearerValidatorCallbackHandler, or a function as package.module:name.",
+)
+SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES = SET(
+    "sasl.kerberos.principal.to.local.rules",
+    ("DEFAULT",),
+    NO_BLANKS,
+    PER_BROKER,
+    doc="Which user a Kerberos principal is, by the first rule that matches; DEFAULT takes those of the own realm.",
+)
+SASL_JAAS_CONFIG = PASSWORD.optional(
+    "sasl.jaas.config",
+    None,
+    PER_BROKER,
+    doc="The users of a mechanism and what this node logs in with; `listener.name.<listener>.<mechanism>.` before it.",
+)
 SASL_CLIENT_CALLBACK_HANDLER_CLASS = CLASS.optional("sasl.client.callback.handler.class")
 SASL_LOGIN_CLASS = CLASS.optional("sasl.login.class")
 SASL_LOGIN_CALLBACK_HANDLER_CLASS = CLASS.optional("sasl.login.callback.handler.class")
-SASL_KERBEROS_SERVICE_NAME = STRING.optional("sasl.kerberos.service.name", None, PER_BROKER)
+SASL_KERBEROS_SERVICE_NAME = STRING.optional(
+    "sasl.kerberos.service.name",
+    None,
+    PER_BROKER,
+    doc="The service part of the principal that this node is in Kerberos, usually kafka.",
+)
 SASL_KERBEROS_KINIT_CMD = STRING("sasl.kerberos.kinit.cmd", "/usr/bin/kinit", None, PER_BROKER)
 SASL_KERBEROS_TICKET_RENEW_WINDOW_FACTOR = DOUBLE("sasl.kerberos.ticket.renew.window.factor", 0.8, None, PER_BROKER)
 SASL_KERBEROS_TICKET_RENEW_JITTER = DOUBLE("sasl.kerberos.ticket.renew.jitter", 0.05, None, PER_BROKER)
@@ -81,7 +164,9 @@ SASL_OAUTHBEARER_JWT_RETRIEVER_CLASS = CLASS(
     "sasl.oauthbearer.jwt.retriever.class", "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever"
 )
 SASL_OAUTHBEARER_JWT_VALIDATOR_CLASS = CLASS(
-    "sasl.oauthbearer.jwt.validator.class", "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator"
+    "sasl.oauthbearer.jwt.validator.class",
+    "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
+    doc="What bearer tokens are judged by; Kafka's DefaultJwtValidator and BrokerJwtValidator mean the same here.",
 )
 SASL_OAUTHBEARER_SCOPE = STRING.optional("sasl.oauthbearer.scope")
 SASL_OAUTHBEARER_CLIENT_CREDENTIALS_CLIENT_ID = STRING.optional("sasl.oauthbearer.client.credentials.client.id")
@@ -105,18 +190,56 @@ SASL_OAUTHBEARER_ASSERTION_PRIVATE_KEY_PASSPHRASE = PASSWORD.optional(
     "sasl.oauthbearer.assertion.private.key.passphrase"
 )
 SASL_OAUTHBEARER_ASSERTION_TEMPLATE_FILE = STRING.optional("sasl.oauthbearer.assertion.template.file")
-SASL_OAUTHBEARER_SCOPE_CLAIM_NAME = STRING("sasl.oauthbearer.scope.claim.name", "scope")
-SASL_OAUTHBEARER_SUB_CLAIM_NAME = STRING("sasl.oauthbearer.sub.claim.name", "sub")
-SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL = STRING.optional("sasl.oauthbearer.token.endpoint.url")
-SASL_OAUTHBEARER_JWKS_ENDPOINT_URL = STRING.optional("sasl.oauthbearer.jwks.endpoint.url")
-SASL_OAUTHBEARER_JWKS_ENDPOINT_REFRESH_MS = LONG("sasl.oauthbearer.jwks.endpoint.refresh.ms", 3_600_000)
-SASL_OAUTHBEARER_JWKS_ENDPOINT_RETRY_BACKOFF_MS = LONG("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", 100)
-SASL_OAUTHBEARER_JWKS_ENDPOINT_RETRY_BACKOFF_MAX_MS = LONG(
-    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", 10_000
+SASL_OAUTHBEARER_SCOPE_CLAIM_NAME = STRING(
+    "sasl.oauthbearer.scope.claim.name", "scope", doc="The claim of a bearer token that has its scopes."
 )
-SASL_OAUTHBEARER_CLOCK_SKEW_SECONDS = INT("sasl.oauthbearer.clock.skew.seconds", 30)
-SASL_OAUTHBEARER_EXPECTED_AUDIENCE = SET("sasl.oauthbearer.expected.audience", (), NO_BLANKS)
-SASL_OAUTHBEARER_EXPECTED_ISSUER = STRING.optional("sasl.oauthbearer.expected.issuer")
+SASL_OAUTHBEARER_SUB_CLAIM_NAME = STRING(
+    "sasl.oauthbearer.sub.claim.name", "sub", doc="The claim of a bearer token that names the user."
+)
+SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL = STRING.optional("sasl.oauthbearer.token.endpoint.url")
+SASL_OAUTHBEARER_JWKS_ENDPOINT_URL = STRING.optional(
+    "sasl.oauthbearer.jwks.endpoint.url",
+    doc="Where the keys of bearer tokens are: an https:// or file:// URL among the allowed ones.",
+)
+SASL_OAUTHBEARER_JWKS_ENDPOINT_REFRESH_MS = LONG(
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms", 3_600_000, doc="How often the keys of bearer tokens are loaded again."
+)
+SASL_OAUTHBEARER_JWKS_ENDPOINT_RETRY_BACKOFF_MS = LONG(
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+    100,
+    doc="How long to wait after the keys of bearer tokens could not be loaded, at first.",
+)
+SASL_OAUTHBEARER_JWKS_ENDPOINT_RETRY_BACKOFF_MAX_MS = LONG(
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+    10_000,
+    doc="How long to wait at most after the keys of bearer tokens could not be loaded.",
+)
+SASL_OAUTHBEARER_CLOCK_SKEW_SECONDS = INT(
+    "sasl.oauthbearer.clock.skew.seconds", 30, doc="How much the clock of who issues bearer tokens may differ."
+)
+SASL_OAUTHBEARER_EXPECTED_AUDIENCE = SET(
+    "sasl.oauthbearer.expected.audience",
+    (),
+    NO_BLANKS,
+    doc="Bearer tokens must be for one of these; if none is named, for nobody in particular.",
+)
+SASL_OAUTHBEARER_EXPECTED_ISSUER = STRING.optional(
+    "sasl.oauthbearer.expected.issuer", doc="Bearer tokens must be of this issuer."
+)
+
+ORG_APACHE_KAFKA_SASL_OAUTHBEARER_ALLOWED_URLS = SET(
+    "org.apache.kafka.sasl.oauthbearer.allowed.urls",  # of Java's system properties in Kafka
+    (),
+    NO_BLANKS,
+    doc="The URLs that keys of bearer tokens may be loaded from: no other setting can make a node ask elsewhere.",
+    internal=True,
+)
+KAVKA_SASL_OAUTHBEARER_UNSECURED = BOOLEAN(
+    "kavka.sasl.oauthbearer.unsecured",
+    False,
+    doc="Whether bearer tokens without a signature are believed, which lets everybody be anybody; for tests.",
+    internal=True,
+)
 
 # Principals, authorization, tokens
 AUTHORIZER_CLASS_NAME = STRING(
@@ -136,18 +259,52 @@ ALLOW_EVERYONE_IF_NO_ACL_FOUND = BOOLEAN(
     internal=True,
     doc="Whether a resource that no access rule concerns is open to all.",
 )
-CONNECTION_FAILED_AUTHENTICATION_DELAY_MS = INT("connection.failed.authentication.delay.ms", 100, AT_LEAST_0)
-CONNECTIONS_MAX_REAUTH_MS = LONG("connections.max.reauth.ms", 0)
+CONNECTION_FAILED_AUTHENTICATION_DELAY_MS = INT(
+    "connection.failed.authentication.delay.ms",
+    100,
+    AT_LEAST_0,
+    doc="How long a client waits to be told that its log-in failed, and to be hung up on.",
+)
+CONNECTIONS_MAX_REAUTH_MS = LONG(
+    "connections.max.reauth.ms",
+    0,
+    doc="How long a SASL log-in lasts, where the credentials do not end before (KIP-368); 0 for as long as they do.",
+)
+KAVKA_AUTHENTICATION_TIMEOUT_MS = INT(
+    "kavka.authentication.timeout.ms",
+    30_000,
+    AT_LEAST_1,
+    doc="How long a client may take from connecting to having logged in, TLS handshake included.",
+    internal=True,  # not Kafka's: its tools are not shown it
+)
+KAVKA_MAX_UNAUTHENTICATED_CONNECTIONS = INT(
+    "kavka.max.unauthenticated.connections",
+    1_000,
+    AT_LEAST_1,
+    doc="How many connections of a secured listener may be on their way in at once; then the oldest gives way.",
+    internal=True,
+)
+KAVKA_SASL_PLAIN_USERS_FILE = STRING.optional(
+    "kavka.sasl.plain.users.file",
+    doc="A file with a line name=password for each user of PLAIN, beside those of sasl.jaas.config.",
+    internal=True,
+)
 SECURITY_PROVIDERS = STRING.optional("security.providers")
 PRINCIPAL_BUILDER_CLASS = CLASS(
     "principal.builder.class",
     "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
     None,
     PER_BROKER,
+    doc="A part of Java: another one than Kafka's own is refused where clients are told apart.",
 )
 DELEGATION_TOKEN_SECRET_KEY = PASSWORD.optional(
     "delegation.token.secret.key",
-    doc="What the secrets of delegation tokens are derived from ; no API hands any out yet.",
+    doc="What the secrets of delegation tokens are derived from, the same on all nodes; without it there are none.",
+)
+KAVKA_DELEGATION_TOKEN_ACCEPTED_SECRET_KEY = PASSWORD.optional(
+    "kavka.delegation.token.accepted.secret.key",
+    doc="A second key whose tokens are accepted too, while delegation.token.secret.key is being changed.",
+    internal=True,
 )
 DELEGATION_TOKEN_MAX_LIFETIME_MS = LONG(
     "delegation.token.max.lifetime.ms", 604_800_000, AT_LEAST_1, doc="How long a delegation token lives at most."

@@ -244,21 +244,32 @@ TOPIC_FOLLOWER_REPLICATION_THROTTLED_REPLICAS = LIST(
 TOPIC_REMOTE_STORAGE_ENABLE = BOOLEAN(
     "remote.storage.enable",
     False,
+    doc="Whether older segments of the topic are kept in the store of kavka.remote.storage.url.",
 )
 TOPIC_LOCAL_RETENTION_MS = LONG(
     "local.retention.ms",
     -2,
     at_least(-2),
+    doc="How long what the store has is kept on the disk as well; -2: as long as retention.ms.",
     synonyms=(Synonym(tiered.LOG_LOCAL_RETENTION_MS),),
 )
 TOPIC_LOCAL_RETENTION_BYTES = LONG(
     "local.retention.bytes",
     -2,
     at_least(-2),
+    doc="How much of a partition is kept on the disk if the store has it as well; -2: as much as retention.bytes.",
     synonyms=(Synonym(tiered.LOG_LOCAL_RETENTION_BYTES),),
 )
-TOPIC_REMOTE_LOG_COPY_DISABLE = BOOLEAN("remote.log.copy.disable", False)
-TOPIC_REMOTE_LOG_DELETE_ON_DISABLE = BOOLEAN("remote.log.delete.on.disable", False)
+TOPIC_REMOTE_LOG_COPY_DISABLE = BOOLEAN(
+    "remote.log.copy.disable",
+    False,
+    doc="Whether nothing more is copied to the store; what it has stays readable (KIP-950).",
+)
+TOPIC_REMOTE_LOG_DELETE_ON_DISABLE = BOOLEAN(
+    "remote.log.delete.on.disable",
+    False,
+    doc="Whether what the store has goes when remote.storage.enable is switched off (KIP-950).",
+)
 TOPIC_INTERNAL_SEGMENT_BYTES = INT.optional(
     "internal.segment.bytes",
     doc="A segment size below the usual minimum, for tests; wins over segment.bytes.",

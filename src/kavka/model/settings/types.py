@@ -34,6 +34,7 @@ class Source(Enum):
     DYNAMIC_DEFAULT = 3
     STATIC = 4
     DEFAULT = 5
+    BROKER_LOGGER = 6
     CLIENT_METRICS = 7
     GROUP = 8
 

@@ -44,6 +44,7 @@ class SaslClient(Protocol):
 class SaslRefused(SaslAuthenticationFailed, code=SaslAuthenticationFailed.code):
     """A login that failed for a reason that only the node's own log is told."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__("")
+    def __init__(self, reason: str, told: str = "") -> None:
+        """The client is `told` something else, or what is told of any login that fails."""
+        super().__init__(told)
         self.reason = reason

@@ -58,6 +58,11 @@ class Mechanism(IntEnum):
         return "sha256" if self is Mechanism.SCRAM_SHA_256 else "sha512"
 
 
+def salted_password(mechanism: Mechanism, password: str, salt: bytes, iterations: int) -> bytes:
+    """What is sent to have a credential set; takes some milliseconds, as it is meant to."""
+    return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
+
+
 @dataclass(frozen=True, slots=True)
 class Credential:
     """What a node keeps of a password."""
@@ -73,7 +78,7 @@ class Credential:
     @staticmethod
     def of_password(mechanism: Mechanism, password: str, salt: bytes, iterations: int = MIN_ITERATIONS) -> Credential:
         """Made of a password; takes some milliseconds, as it is meant to."""
-        salted = hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
+        salted = salted_password(mechanism, password, salt, iterations)
         return Credential.of_salted(mechanism, salted, salt, iterations)
 
     @staticmethod
@@ -91,6 +96,8 @@ class TokenCredential:
     credential: Credential
     owner: str
     expires_at_ms: int
+    also: tuple[Credential, ...] = ()
+    """Others that are as good, of the same salt and iterations: of another key that tokens are made with."""
 
 
 class Credentials:
@@ -117,6 +124,7 @@ class ScramServer:
         self._nonce = nonce
         self._first: tuple[str, str, str] | None = None  # the client's bare message, ours, the whole nonce
         self._credential: Credential | None = None
+        self._also: tuple[Credential, ...] = ()
         self._known = False
         self._claimed: Authenticated | None = None
         self._gs2 = b""
@@ -152,6 +160,7 @@ class ScramServer:
             token = self._credentials.tokens(name)
             credential = token.credential if token is not None else None
             if token is not None:
+                self._also = token.also
                 self._claimed = Authenticated(token.owner, token.expires_at_ms, token_authenticated=True)
         else:
             credential = self._credentials.users(name)
@@ -175,14 +184,16 @@ class ScramServer:
         if b64decode(found["channel"]) != self._gs2:
             raise SaslRefused("the channel binding in the final message is another one")
         signed = f"{bare},{answer},{found['unsigned']}".encode()
-        signature = _hmac(self._hash, self._credential.stored_key, signed)
-        client_key = _xor(signature, b64decode(found["proof"]))
-        stored_key = hashlib.new(self._hash, client_key).digest()
-        right = hmac.compare_digest(stored_key, self._credential.stored_key)
-        if not (right and self._known):
+        proof = b64decode(found["proof"])
+        right = next((one for one in (self._credential, *self._also) if self._proves(one, signed, proof)), None)
+        if right is None or not self._known:
             raise SaslRefused("the credentials are wrong" if self._known else "there are no such credentials")
         self.authenticated = self._claimed
-        return b"v=" + b64encode(_hmac(self._hash, self._credential.server_key, signed))
+        return b"v=" + b64encode(_hmac(self._hash, right.server_key, signed))
+
+    def _proves(self, credential: Credential, signed: bytes, proof: bytes) -> bool:
+        client_key = _xor(_hmac(self._hash, credential.stored_key, signed), proof)
+        return hmac.compare_digest(hashlib.new(self._hash, client_key).digest(), credential.stored_key)
 
 
 class ScramClient:

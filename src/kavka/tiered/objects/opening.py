@@ -45,8 +45,9 @@ def open_segments(
     limits: Limits | None = None,
     metrics: StoreMetrics | None = None,
     chunk_bytes: int = CHUNK_BYTES,
+    bare: ObjectStore | None = None,
 ) -> SegmentStore:
-    """The segments of a `kavka.remote.storage.url`, each call within our own limits."""
+    """The segments of a `kavka.remote.storage.url`, each call within our own limits; `bare` stands for its store."""
     sealing = sealing or Sealing()
-    store = GuardedStore(open_store(url, threads, options), limits, metrics)
+    store = GuardedStore(bare if bare is not None else open_store(url, threads, options), limits, metrics)
     return SegmentStore(store, layouts_of(url, sealing), threads, sealing, chunk_bytes)

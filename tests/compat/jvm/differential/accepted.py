@@ -74,5 +74,6 @@ ACCEPTED = (
     Accepted("the coordinators of groups v?", "*error_message", NO_WORD_FOR_SUCCESS),
     Accepted("find the coordinator of the groups", "*.error_message", NO_WORD_FOR_SUCCESS),
     Accepted("turn consumer groups on", "*.error_message", NO_WORD_FOR_SUCCESS),
+    Accepted("share fetch: topics that are not there", "*", A_BETTER_CODE),
     Accepted("list: groups of both types", "groups.patterns.group_state", PATTERNS),
 )

@@ -48,6 +48,7 @@ MASKED = {
     "host": "<host>",
     "port": "<port>",
     "error_message": "<words>",
+    "acknowledge_error_message": "<words>",
     "batch_index_error_message": "<words>",
     "finalized_features_epoch": "<offset>",
     "log_dir": "<folder>",

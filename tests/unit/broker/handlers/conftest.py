@@ -9,12 +9,15 @@ import random
 import pytest
 
 from kavka.broker.context import Context
+from kavka.broker.quotas import Quotas
 from kavka.controller.bootstrap import bootstrap_records
 from kavka.controller.brokers import BrokerRequest, Heartbeat
 from kavka.controller.machine import Controller
 from kavka.controller.topics import NewTopic
+from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.features import SUPPORTED
 from kavka.metadata.live import LiveSettings
+from kavka.model.clock import ManualClock
 from kavka.model.settings import broker_values
 from kavka.model.types import Endpoint, Uuid
 from kavka.net.session import Session
@@ -44,6 +47,8 @@ class InstantLoop:
             draw=random.Random(7).randint,
             new_id=lambda: Uuid((1 << 100 | next(numbers)).to_bytes(16, "big")),
         )
+        self.clock = ManualClock()
+        self._quotas = Quotas(self.values, self.clock)
         self.error = None
         self.write(self.machine.activate(bootstrap_records(), 0))
         self.broker(1)
@@ -56,6 +61,12 @@ class InstantLoop:
     def settings(self):
         """The settings in force under what was set by now."""
         return LiveSettings(1, self.values, self.image)
+
+    @property
+    def quotas(self):
+        """The quotas that were set by now, and what was used of them."""
+        self._quotas.apply(self.image, MetadataDelta())
+        return self._quotas
 
     def write(self, transition):
         if transition.records:
@@ -100,10 +111,10 @@ def loops():
 def ask():
     """Call a handler; request and response go over the wire at the version, so what it lacks is lost."""
 
-    def call(function, request, version, *services, listener="PLAINTEXT", guard=None):
+    def call(function, request, version, *services, listener="PLAINTEXT", guard=None, **session):
         request = decode(type(request), encode(request, version), version)
         key = declared(type(request)).key
-        ctx = Context(key, version, "test", Session(1, listener, "127.0.0.1", 50_000, guard=guard), 0)
+        ctx = Context(key, version, "test", Session(1, listener, "127.0.0.1", 50_000, guard=guard, **session), 0)
         response = asyncio.run(function(request, ctx, *services))
         return decode(type(response), encode(response, version), version)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kavka.broker.handlers.create_partitions import create_partitions
+from kavka.controller.quotas import Alteration
 from kavka.model.errors import KafkaStorageError
 from kavka.protocol.schemas.create_partitions import (
     CreatePartitionsAssignment,
@@ -24,7 +25,7 @@ def tell(ask, loop):
 
     def call(*topics, version=3, validate_only=False):
         request = CreatePartitionsRequest(topics=list(topics), timeout_ms=1, validate_only=validate_only)
-        rows = ask(create_partitions, request, version, loop).results
+        rows = ask(create_partitions, request, version, loop, loop.quotas).results
         return {row.name: row.error_code for row in rows}
 
     return call
@@ -51,3 +52,12 @@ def test_validating_only_adds_nothing(tell, loop):
 def test_a_failing_controller_is_said_of_each_topic(tell, loop):
     loop.error = KafkaStorageError("gone")
     assert tell(topic("a", 3)) == {"a": 56}
+
+
+def test_whoever_has_used_up_the_quota_for_changes_is_refused(tell, loop):
+    loop.topic("b")
+    loop.write(
+        loop.machine.alter_client_quotas([Alteration((("client-id", None),), [("controller_mutation_rate", 1.0)])])
+    )
+    assert tell(topic("a", 13), topic("b", 2), topic("a2", 2)) == {"a": 0, "b": 89, "a2": 3}
+    assert tell(topic("b", 2), version=2) == {"b": 0}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kavka.broker.handlers.create_topics import create_topics
+from kavka.controller.quotas import Alteration
 from kavka.model.errors import KafkaStorageError
 from kavka.protocol.schemas.create_topics import (
     CreatableReplicaAssignment,
@@ -27,7 +28,8 @@ def topic(name, partitions=-1, replication=-1, assignments=(), configs=()):
 @pytest.fixture
 def tell(ask, loop):
     def call(*topics, version=7, **more):
-        return ask(create_topics, CreateTopicsRequest(topics=list(topics), **more), version, loop, loop.settings).topics
+        request = CreateTopicsRequest(topics=list(topics), **more)
+        return ask(create_topics, request, version, loop, loop.settings, loop.quotas).topics
 
     return call
 
@@ -78,3 +80,36 @@ def test_what_refuses_the_request_is_said_of_each_topic(tell, loop):
 
 def test_no_topics_are_no_rows(tell):
     assert tell() == []
+
+
+@pytest.fixture
+def limited(ask, loop):
+    """Two partitions a second, of which 22 may be made at once."""
+    alteration = Alteration((("client-id", "test"),), [("controller_mutation_rate", 2.0)])
+    loop.write(loop.machine.alter_client_quotas([alteration]))
+
+    def call(*topics, version):
+        request = CreateTopicsRequest(topics=list(topics))
+        response = ask(create_topics, request, version, loop, loop.settings, loop.quotas)
+        return [row.error_code for row in response.topics], response.throttle_time_ms
+
+    return call
+
+
+def test_whoever_has_used_up_the_quota_for_changes_is_refused(limited, loop):
+    assert limited(topic("a", 23), version=7) == ([0], 0)  # more than there is: once
+    assert limited(topic("b", 1), topic("c", 1), version=7) == ([89, 89], 500)
+    assert "b" not in loop.image.topics.by_name
+    loop.clock.advance(500)
+    assert limited(topic("b", 1), version=7) == ([0], 0)
+
+
+def test_a_client_that_cannot_be_told_so_only_has_to_wait(limited, loop):
+    assert limited(topic("a", 23), version=5) == ([0], 500)
+    assert limited(topic("b", 1), version=5) == ([0], 1000)
+
+
+def test_what_cannot_be_created_costs_nothing(limited):
+    assert limited(topic("a", 22), version=7) == ([0], 0)
+    assert limited(topic("bad name", 9), topic("a", 9), version=7) == ([17, 36], 0)
+    assert limited(topic("b", 1), version=7) == ([0], 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kavka.broker.handlers.delete_topics import delete_topics
+from kavka.controller.quotas import Alteration
 from kavka.model.errors import KafkaStorageError
 from kavka.model.types import Uuid
 from kavka.protocol.schemas.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -20,7 +21,7 @@ def tell(ask, loop):
         else:
             states = [DeleteTopicState(name=name, topic_id=id_) for name, id_ in topics]
             request = DeleteTopicsRequest(topics=states, timeout_ms=1)
-        return ask(delete_topics, request, version, on, on.settings).responses
+        return ask(delete_topics, request, version, on, on.settings, on.quotas).responses
 
     return call
 
@@ -72,3 +73,13 @@ def test_a_failing_controller_is_said_of_each_topic(tell, loop):
     a = loop.topic("a").id
     loop.error = KafkaStorageError("gone")
     assert [(row.error_code, row.error_message) for row in tell((None, a))] == [(56, "gone")]
+
+
+def test_whoever_has_used_up_the_quota_for_changes_is_refused(tell, loop):
+    loop.topic("a", partitions=12)
+    loop.topic("b")
+    loop.write(
+        loop.machine.alter_client_quotas([Alteration((("client-id", None),), [("controller_mutation_rate", 1.0)])])
+    )
+    assert [row.error_code for row in tell("a", "b", version=5)] == [0, 89]
+    assert [row.error_code for row in tell("b", version=4)] == [0]

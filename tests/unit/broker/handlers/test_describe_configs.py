@@ -68,7 +68,12 @@ def test_all_brokers_show_what_is_set_for_them(tell):
 def test_groups_and_subscriptions_have_defaults(tell):
     assert {one.name for one in tell(GROUP, "g").configs} > {"consumer.session.timeout.ms"}
     assert {one.name for one in tell(METRICS, "m").configs} == {"interval.ms", "match", "metrics"}
-    assert tell(LOGGER, "1").configs == []
+
+
+def test_loggers_have_levels(tell):
+    shown = {one.name: (one.value, one.config_source, one.read_only) for one in tell(LOGGER, "1").configs}
+    assert shown["root"][1:] == (6, False)
+    assert shown["root"][0] in ("FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE")
 
 
 def test_the_message_of_success_is_empty_as_kafkas(tell):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from kavka.broker.forwarding import Forwarding
@@ -13,6 +15,7 @@ from kavka.protocol.schemas.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from kavka.telemetry.loggers import levels
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -59,7 +62,15 @@ def test_each_resource_is_changed_or_refused(tell, loop, version):
         (resource(TOPIC, "a", ("retention.ms", SET, None)), 42),
         (resource(TOPIC, "a", ("retention.ms", APPEND, None)), 42),
         (resource(TOPIC, "a", ("retention.ms", DELETE, None)), 0),
-        (resource(LOGGER, "1", ("kavka", SET, "DEBUG")), 42),
+        (resource(LOGGER, "2", ("kavka", SET, "DEBUG")), 42),
+        (resource(LOGGER, "", ("kavka", SET, "DEBUG")), 42),
+        (resource(LOGGER, "1", ("kavka", SET, None)), 42),
+        (resource(LOGGER, "1", ("kavka", APPEND, "DEBUG")), 42),
+        (resource(LOGGER, "1", ("kavka", SUBTRACT, "DEBUG")), 42),
+        (resource(LOGGER, "1", ("kavka", 9, "DEBUG")), 42),
+        (resource(LOGGER, "1", ("root", DELETE, None)), 42),
+        (resource(LOGGER, "1", ("kavka", SET, "LOUD")), 40),
+        (resource(LOGGER, "1", ("no such logger", SET, "DEBUG")), 40),
         (resource(7, "x", ("k", SET, "v")), 42),
         (resource(BROKER, "2", ("log.cleaner.threads", SET, "2")), 42),
         (resource(BROKER, "x", ("log.cleaner.threads", SET, "2")), 42),
@@ -99,3 +110,26 @@ def test_validating_only_changes_nothing(tell, loop):
 def test_a_failing_controller_is_said_of_each_resource(tell, loop):
     loop.error = KafkaStorageError("gone")
     assert tell(resource(TOPIC, "a", ("retention.ms", SET, "5"))) == [56]
+
+
+@pytest.fixture
+def logger():
+    one = logging.getLogger("kavka.changed.by.a.test")
+    yield one
+    one.setLevel(logging.NOTSET)
+
+
+def test_a_log_level_is_set_and_left_to_the_logger_above_again(tell, loop, logger):
+    before = loop.image.offset
+    assert tell(resource(LOGGER, "1", (logger.name, SET, "TRACE"))) == [0]
+    assert logger.isEnabledFor(5)
+    assert tell(resource(LOGGER, "1", (logger.name, SET, "FATAL")), validate_only=True) == [0]
+    assert levels()[logger.name] == "TRACE"
+    assert tell(resource(LOGGER, "1", (logger.name, DELETE, None))) == [0]
+    assert logger.level == logging.NOTSET
+    assert loop.image.offset == before  # no log remembers it
+
+
+def test_all_levels_of_a_request_are_changed_or_none(tell, logger):
+    assert tell(resource(LOGGER, "1", (logger.name, SET, "DEBUG"), ("no such logger", SET, "DEBUG"))) == [40]
+    assert logger.level == logging.NOTSET

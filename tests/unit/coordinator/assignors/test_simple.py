@@ -47,6 +47,11 @@ def test_nothing_is_assigned_that_nobody_wants_or_that_cannot_be():
     assert assign_simply({"m": spec()}, {A: [0]}) == {"m": {}}
 
 
+def test_one_who_is_due_but_has_it_already_leaves_it_to_another():
+    assigned = assign_simply({"m0": spec(B), "m1": spec(B, b=[0]), "m2": spec(B, b=[0])}, {B: [0, 1]})
+    assert holders(assigned, B) == {0: 2, 1: 2}
+
+
 TOPICS = {topic_id(name): name for name in "abc"}
 MEMBERS = st.dictionaries(
     st.sampled_from([f"m{n}" for n in range(9)]),

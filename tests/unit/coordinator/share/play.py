@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from coordinator.shards import GROUP, Shard, client
 
-from kavka.coordinator.kinds import KINDS
 from kavka.coordinator.share.kind import ShareKind
 from kavka.model.errors import KafkaError
 from kavka.model.transition import Publish
@@ -16,7 +15,7 @@ class ShareShard(Shard):
 
     def __init__(self, topics=None, **settings):
         self.published = []
-        super().__init__(topics, kinds=(*KINDS, ShareKind), **settings)
+        super().__init__(topics, **settings)
 
     def take(self, transition):
         self.published += [each.news for each in transition.effects if isinstance(each, Publish)]

@@ -20,18 +20,18 @@ def shard():
 
 def test_a_member_joins_and_gets_partitions_once_their_state_is_there(shard):
     reply = shard.share(topics=["a"])
-    assert (reply.error_code, reply.member_id, reply.member_epoch, reply.heartbeat_interval_ms) == (0, "m", 1, 5000)
+    assert (reply.error_code, reply.member_id, reply.member_epoch, reply.heartbeat_interval_ms) == (0, "m", 2, 5000)
     assert reply.assignment.topic_partitions == []
-    assert shard.published == [InitializeStates(GROUP, 1, {A: {0: -1, 1: -1}})]
-    assert shard.share(epoch=1).assignment is None
+    assert shard.published == [InitializeStates(GROUP, 2, {A: {0: -1, 1: -1}})]
+    assert shard.share(epoch=2).assignment is None
     assert len(shard.published) == 1
     shard.initialize()
     shard.advance(1000)
-    reply = shard.share(epoch=1)
-    assert reply.member_epoch == 2
+    reply = shard.share(epoch=2)
+    assert reply.member_epoch == 3
     assert [(each.topic_id, each.partitions) for each in reply.assignment.topic_partitions] == [(A, [0, 1])]
     written = len(shard.log)
-    assert shard.share(epoch=2).assignment is None
+    assert shard.share(epoch=3).assignment is None
     assert len(shard.log) == written
 
 
@@ -75,13 +75,13 @@ def test_what_no_group_accepts(shard, asked, code):
 
 def test_members_that_are_not_who_they_say(shard):
     shard.joined()
-    assert shard.group().members["m"].epoch == 2
+    assert shard.group().members["m"].epoch == 3
     assert shard.share("n", 1) == 25
     assert shard.share("n", -1) == 25
-    assert shard.share("m", 3) == 110
-    assert shard.share("m", 1).member_epoch == 2  # its last answer was lost
+    assert shard.share("m", 4) == 110
+    assert shard.share("m", 2).member_epoch == 3  # its last answer was lost
     shard.share("m", 0, ["a", "b"])
-    assert shard.share("m", 1) == 110
+    assert shard.share("m", 2) == 110
 
 
 def test_a_group_of_another_kind_is_not_found(shard):
@@ -113,42 +113,42 @@ def test_a_silent_member_is_taken_out(shard):
     shard.joined()
     shard.advance(45_000)
     assert shard.group().state == "Empty"
-    assert shard.share("m", 2) == 25
+    assert shard.share("m", 3) == 25
 
 
 def test_states_that_could_not_be_initialized_are_tried_again(shard):
     shard.share(topics=["a"])
     shard.initialize(well=False)
-    shard.share(epoch=1)
+    shard.share(epoch=2)
     assert [each.partitions for each in shard.published] == [{A: {0, 1}}]
     shard.published.clear()  # nobody ever says how it went
-    shard.share(epoch=1)
+    shard.share(epoch=2)
     assert not shard.published
     shard.advance(30_000)
-    shard.share(epoch=1)
+    shard.share(epoch=2)
     assert len(shard.published) == 1
 
 
 def test_new_partitions_and_topics_of_another_id_begin_anew(shard):
     shard.joined()
     shard.grow_topic("a", 3)
-    shard.share(epoch=2)
-    assert shard.published == [InitializeStates(GROUP, 3, {A: {2: -1}})]
+    shard.share(epoch=3)
+    assert shard.published == [InitializeStates(GROUP, 4, {A: {2: -1}})]
     shard.initialize()
     shard.advance(1000)
-    shard.share(epoch=3)
+    shard.share(epoch=4)
     assert shard.assigned() == {"a": [0, 1, 2]}
     shard.delete_topic("a")
     assert not shard.group().states.initialized
     shard.create_topic("a", 1)
-    shard.share(epoch=4)
+    shard.share(epoch=5)
     assert list(shard.published[0].start_offsets) == [topic_id("a", 1)]
 
 
 def test_a_new_coordinator_goes_on(shard):
     shard.joined()
     shard.start()
-    assert shard.share(epoch=2).member_epoch == 2
+    assert shard.share(epoch=3).member_epoch == 3
     shard.advance(45_000)
     assert shard.group().state == "Empty"
 
@@ -158,12 +158,12 @@ def test_groups_are_described_and_listed(shard):
     found, other = shard.kind.describe([GROUP, "nobody"])
     assert (found.group_state, found.group_epoch, found.assignment_epoch, found.assignor_name) == (
         "Stable",
-        2,
-        2,
+        3,
+        3,
         "simple",
     )
     (member,) = found.members
-    assert (member.member_id, member.member_epoch, member.subscribed_topic_names) == ("m", 2, ["a"])
+    assert (member.member_id, member.member_epoch, member.subscribed_topic_names) == ("m", 3, ["a"])
     assert [(each.topic_name, each.partitions) for each in member.assignment.topic_partitions] == [("a", [0, 1])]
     assert other.error_code == 69
     (listed,) = shard.machine.list_groups((), ["share"])
@@ -188,7 +188,7 @@ def test_a_group_is_deleted_after_its_states(shard):
 
 def test_offsets_are_altered_for_a_group_without_members(shard):
     wanted = shard.take(shard.kind.alter_offsets("new", {"a": {0: 5, 7: 1}, "z": {0: 1}}, shard.now_ms))
-    assert wanted == InitializeStates("new", 0, {A: {0: 5}})
+    assert wanted == InitializeStates("new", 1, {A: {0: 5}})
     shard.take(shard.kind.initialized("new", wanted.partitions, shard.now_ms))
     assert shard.kind.initialized_partitions("new") == {A: {0}}
     assert shard.kind.initialized_partitions("nobody") == {}
@@ -213,7 +213,7 @@ def test_the_settings_of_a_group_count_within_the_bounds_of_the_node(shard):
     assert shard.share(topics=["a"]).heartbeat_interval_ms == 15_000
     assert shard.kind.settings_of(GROUP).delivery_count_limit == 3
     shard.configure(GROUP, share_heartbeat_interval_ms=7_000)
-    assert shard.share(epoch=1).heartbeat_interval_ms == 7_000
+    assert shard.share(epoch=2).heartbeat_interval_ms == 7_000
     settings = ShareSettings(broker_values({}))
     assert settings.of_group({}) == (45_000, 5_000, 1_000, 30_000, 5, 2000, "latest", "read_uncommitted", True)
     odd = {

@@ -38,10 +38,29 @@ OURS: dict[str, Any] = {
 OURS_ALONE = {
     "allow.everyone.if.no.acl.found",  # Kafka leaves this one and super.users to its authorizer
     "super.users",
+    "kavka.delegation.token.accepted.secret.key",
+    "kavka.authentication.timeout.ms",
     "kavka.log.format",
     "kavka.log.level",
     "kavka.max.decompressed.message.bytes",
+    "kavka.max.unauthenticated.connections",
     "kavka.metrics.listener",
+    "kavka.sasl.oauthbearer.unsecured",
+    "kavka.sasl.plain.users.file",
+    "org.apache.kafka.sasl.oauthbearer.allowed.urls",  # a system property of Java in Kafka
+    "kavka.remote.cache.bytes",
+    "kavka.remote.delete.delay.ms",
+    "kavka.remote.storage.compression",
+    "kavka.remote.storage.keys.file",
+    "kavka.remote.storage.options",
+    "kavka.remote.storage.timeout.ms",
+    "kavka.remote.storage.url",
+    # Kafka leaves these to its RemoteLogMetadataManager
+    "rlmm.config.remote.log.metadata.consume.wait.ms",
+    "rlmm.config.remote.log.metadata.topic.min.isr",
+    "rlmm.config.remote.log.metadata.topic.num.partitions",
+    "rlmm.config.remote.log.metadata.topic.replication.factor",
+    "rlmm.config.remote.log.metadata.topic.retention.ms",
 }
 REQUIRED_BY_KAFKA = {"node.id", "process.roles", "controller.listener.names"}  # a standalone node has defaults for them
 

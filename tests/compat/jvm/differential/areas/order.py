@@ -12,6 +12,7 @@ from jvm.differential.areas import (
     malformed,
     metadata,
     produce,
+    share_groups,
     topics,
 )
 from jvm.differential.case import Case
@@ -46,6 +47,7 @@ AREAS: dict[str, list[Case]] = {
     "static members": groups.STATIC,
     "look at groups": groups.LOOK,
     "consumer groups": consumer_groups.CASES,
+    "share groups": share_groups.CASES,
     "leave groups": groups.LEAVE,
     "delete groups": groups.DELETE,
 }

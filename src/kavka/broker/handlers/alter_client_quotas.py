@@ -1,0 +1,45 @@
+"""AlterClientQuotas: v0-1.
+
+Behaviour:  sets and removes quotas of users, client ids and addresses, each entity as a whole; answers when they are
+            committed.
+Errors:     one per entity: 42 for an entity or a quota that there is not, or a value that is not allowed.
+"""
+
+from __future__ import annotations
+
+from kavka.broker.context import Context
+from kavka.broker.handlers.marks import handler, on_cluster
+from kavka.controller.quotas import Alteration
+from kavka.protocol.schemas.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    ResponseEntryData,
+)
+from kavka.quorum.controller_loop import ControllerLoop
+from kavka.security.acl import Operation
+
+
+@handler(AlterClientQuotasRequest, needs=on_cluster(Operation.ALTER_CONFIGS))
+async def alter_client_quotas(
+    request: AlterClientQuotasRequest, ctx: Context, controller: ControllerLoop
+) -> AlterClientQuotasResponse:
+    """Change client quotas."""
+    wanted = [
+        Alteration(
+            tuple((one.entity_type, one.entity_name) for one in entry.entity),
+            [(op.key, None if op.remove else op.value) for op in entry.ops],
+        )
+        for entry in request.entries
+    ]
+    outcomes = await controller.submit(
+        lambda machine, _: machine.alter_client_quotas(wanted, validate_only=request.validate_only)
+    )
+    rows = [
+        ResponseEntryData(
+            error_code=0 if error is None else error.code,
+            error_message=None if error is None else str(error),
+            entity=entry.entity,
+        )
+        for entry, error in zip(request.entries, outcomes, strict=True)
+    ]
+    return AlterClientQuotasResponse(throttle_time_ms=0, entries=rows)

@@ -1,0 +1,74 @@
+"""AlterShareGroupOffsets: v0.
+
+Behaviour:  an empty share group begins at other offsets; one that is not there is made. Answered when the share
+            coordinators have it.
+Errors:     of the whole request 24, 30, 35 while share.version is off, 68 the group has members, 69 it is of another
+            type; one per partition: 3, 29, and what the share coordinator says.
+"""
+
+from __future__ import annotations
+
+from kavka.broker.context import Context
+from kavka.broker.handlers.marks import PER_ITEM, handler
+from kavka.broker.sharing import require_share_groups
+from kavka.metadata.view import MetadataView
+from kavka.model.errors import InvalidGroupId, KafkaError, TopicAuthorizationFailed, UnknownTopicOrPartition
+from kavka.model.types import Uuid
+from kavka.protocol.schemas.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestTopic,
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+)
+from kavka.runtime.share_groups import Outcomes, ShareGroups
+from kavka.security.acl import Operation, ResourceType
+
+UNKNOWN = UnknownTopicOrPartition("there is no such partition")
+
+
+@handler(AlterShareGroupOffsetsRequest, needs=PER_ITEM)
+async def alter_share_group_offsets(
+    request: AlterShareGroupOffsetsRequest, ctx: Context, shares: ShareGroups, view: MetadataView
+) -> AlterShareGroupOffsetsResponse:
+    """Move where a share group starts."""
+    require_share_groups(view.image)
+    ctx.require(Operation.READ, ResourceType.GROUP, request.group_id)
+    by_name = view.image.topics.by_name
+    allowed, refused = ctx.permitted(Operation.READ, ResourceType.TOPIC, request.topics, lambda one: one.topic_name)
+    if not request.group_id:
+        raise InvalidGroupId("a group id is missing")
+    known = [one for one in allowed if one.topic_name in by_name]
+    offsets = {one.topic_name: {row.partition_index: row.start_offset for row in one.partitions} for one in known}
+    outcomes = await shares.alter_offsets(request.group_id, offsets)
+    ids = {one.topic_name: by_name[one.topic_name].id if one.topic_name in by_name else Uuid.ZERO for one in allowed}
+    ids |= {one.topic_name: by_name[one.topic_name].id for one in refused if one.topic_name in by_name}
+    return AlterShareGroupOffsetsResponse(
+        throttle_time_ms=0,
+        error_code=0,
+        responses=[
+            *(answered(one, ids.get(one.topic_name, Uuid.ZERO), {}, TopicAuthorizationFailed()) for one in refused),
+            *(answered(one, ids[one.topic_name], outcomes, UNKNOWN) for one in allowed),
+        ],
+    )
+
+
+def answered(
+    asked: AlterShareGroupOffsetsRequestTopic, topic_id: Uuid, outcomes: Outcomes, otherwise: KafkaError
+) -> AlterShareGroupOffsetsResponseTopic:
+    """A topic's rows: what became of its partitions."""
+    rows = outcomes.get(topic_id, {})
+    return AlterShareGroupOffsetsResponseTopic(
+        topic_name=asked.topic_name,
+        topic_id=topic_id,
+        partitions=[row_of(one.partition_index, rows.get(one.partition_index, otherwise)) for one in asked.partitions],
+    )
+
+
+def row_of(index: int, error: KafkaError | None) -> AlterShareGroupOffsetsResponsePartition:
+    """A partition's row."""
+    return AlterShareGroupOffsetsResponsePartition(
+        partition_index=index,
+        error_code=0 if error is None else error.code,
+        error_message=None if error is None else error.message or None,
+    )

@@ -1,0 +1,36 @@
+"""DescribeClientQuotas: v0-1.
+
+Behaviour:  the quotas of users, client ids and addresses that a filter means; an empty filter means all.
+Errors:     42 for a filter that contradicts itself, 35 for a type of entity that there is not.
+"""
+
+from __future__ import annotations
+
+from kavka.broker.context import Context
+from kavka.broker.handlers.marks import handler, on_cluster
+from kavka.metadata.quotas import Component, quotas_of
+from kavka.metadata.view import MetadataView
+from kavka.protocol.schemas.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
+from kavka.security.acl import Operation
+
+
+@handler(DescribeClientQuotasRequest, needs=on_cluster(Operation.DESCRIBE_CONFIGS))
+async def describe_client_quotas(
+    request: DescribeClientQuotasRequest, ctx: Context, view: MetadataView
+) -> DescribeClientQuotasResponse:
+    """Show client quotas."""
+    wanted = [Component(one.entity_type, one.match_type, one.match) for one in request.components]
+    entries = [
+        EntryData(
+            entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+            values=[ValueData(key=key, value=value) for key, value in quotas.items()],
+        )
+        for entity, quotas in quotas_of(view.image, wanted, strict=request.strict).items()
+    ]
+    return DescribeClientQuotasResponse(throttle_time_ms=0, error_code=0, error_message=None, entries=entries)

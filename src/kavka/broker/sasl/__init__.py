@@ -1,0 +1,86 @@
+"""The SASL mechanisms that a listener can offer: the table, and what each of them is made of.
+
+A mechanism is a module with a function `mechanism(ground)`, called once per listener at start: it reads its settings,
+refuses those that it cannot honour, and returns who begins the exchanges. One that has something to do while the node
+runs (fetching keys) has `async def run()` as well, which the node runs. Modules are imported where they are enabled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Final, Protocol
+
+from kavka.metadata.image.kept import KeptImage
+from kavka.model.clock import Clock
+from kavka.model.settings import SASL_ENABLED_MECHANISMS, SASL_JAAS_CONFIG, SettingError
+from kavka.model.settings.listeners import ListenerValues
+from kavka.net.session import Session
+from kavka.security.sasl.exchange import SaslServer
+from kavka.security.sasl.jaas import JaasEntry, JaasError, parse_jaas
+
+MECHANISMS: Final = {
+    "PLAIN": "kavka.broker.sasl.plain",
+    "SCRAM-SHA-256": "kavka.broker.sasl.scram",
+    "SCRAM-SHA-512": "kavka.broker.sasl.scram",
+    "OAUTHBEARER": "kavka.broker.sasl.oauthbearer",
+    "GSSAPI": "kavka.broker.sasl.gssapi",
+}
+"""Where each mechanism is at home."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a mechanism of a listener is made of."""
+
+    listener: str
+    mechanism: str
+    settings: ListenerValues
+    """The listener's, with those of the mechanism on it first."""
+    kept: Callable[[], KeptImage]
+    """The credentials and tokens of the metadata, as they are now."""
+    clock: Clock
+    secret: bytes
+    """Known to this start of the node alone: what is made up for strangers comes from it."""
+
+    def refusal(self, key: str, why: str) -> SettingError:
+        """An error that names a key as it is set for this listener."""
+        return SettingError(f"{key}: {why} (for {self.mechanism} on listener {self.listener})")
+
+    def jaas(self, *modules: str) -> JaasEntry | None:
+        """The listener's `sasl.jaas.config`, if it has one; raises SettingError unless it names one of these modules.
+
+        As in Kafka only the key with listener and mechanism before it counts on a node.
+        """
+        key = self.settings.own_key(SASL_JAAS_CONFIG)
+        password = self.settings[SASL_JAAS_CONFIG] if key is not None else None
+        if key is None or password is None:
+            return None
+        try:
+            entry = parse_jaas(password.value)
+        except JaasError as error:
+            raise self.refusal(key, str(error)) from None
+        if entry.module not in modules:
+            raise self.refusal(key, f"{entry.module} is no login module for it, {' or '.join(modules)} is")
+        return entry
+
+
+class SaslMechanism(Protocol):
+    """One mechanism of one listener."""
+
+    def begin(self, session: Session) -> SaslServer:
+        """A new exchange with whoever is at the other end of a connection."""
+
+
+Make = Callable[[Ground], SaslMechanism]
+
+
+def mechanism_of(ground: Ground) -> SaslMechanism:
+    """The mechanism that a listener asks for; raises SettingError for one that is not there or not set up."""
+    module = MECHANISMS.get(ground.mechanism)
+    if module is None:
+        known = ", ".join(sorted(MECHANISMS))
+        raise ground.refusal(SASL_ENABLED_MECHANISMS.name, f"{ground.mechanism} is not there, there are {known}")
+    make: Make = import_module(module).mechanism
+    return make(ground)

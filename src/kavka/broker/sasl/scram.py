@@ -1,0 +1,45 @@
+"""SCRAM on a listener: the credentials are those of the cluster's metadata."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Final
+
+from kavka.broker.sasl import Ground
+from kavka.metadata.records.security import DelegationTokenRecord
+from kavka.net.session import Session
+from kavka.security.sasl.scram import Credential, Credentials, Mechanism, ScramServer
+from kavka.security.token import TokenLogins, TokenSecrets, no_tokens
+
+NONCE_BYTES: Final = 24
+MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+class Scram:
+    """One of the two hashes, on one listener."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._mechanism = Mechanism[ground.mechanism.replace("-", "_")]
+        self._kept = ground.kept
+        keys = TokenSecrets.of(ground.settings)
+        tokens = no_tokens if keys is None else TokenLogins(keys, self._mechanism, self._token, ground.clock.now_ms)
+        self._credentials = Credentials(self._user, tokens, ground.secret)
+
+    def begin(self, session: Session) -> ScramServer:
+        """Judge one login."""
+        return ScramServer(self._mechanism, self._credentials, secrets.token_urlsafe(NONCE_BYTES))
+
+    def _user(self, name: str) -> Credential | None:
+        record = self._kept().scram.get((name, int(self._mechanism)))
+        if record is None:
+            return None
+        return Credential(record.salt, record.stored_key, record.server_key, record.iterations)
+
+    def _token(self, token_id: str) -> DelegationTokenRecord | None:
+        return self._kept().tokens.get(token_id)
+
+
+def mechanism(ground: Ground) -> Scram:
+    """SCRAM with the users of the metadata; a login module in the configuration is only what this node logs in with."""
+    ground.jaas(MODULE)
+    return Scram(ground)

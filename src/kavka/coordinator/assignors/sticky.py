@@ -1,0 +1,261 @@
+"""The sticky assignor of streams groups: tasks stay where their state is, as far as everybody then has a fair share.
+
+An active task goes back to the member that had it, else to one that has stood by for it, else to the least loaded
+process; a standby task likewise, and never to a process that has the task already. The order of decisions is that of
+Kafka's assignor, so that the same members end up with the same tasks; where Kafka leaves it to the order of a hash
+table who of several equals comes first, here it is the first by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+Tasks = Mapping[str, frozenset[int]]
+"""Partitions by subtopology; a subtopology without any is not there."""
+Task = tuple[str, int]
+
+
+class TaskMember(NamedTuple):
+    """A member as the assignor sees it: the process that it is a thread of, and what it shall have so far."""
+
+    process_id: str
+    active: Tasks
+    standby: Tasks
+
+
+class SubtopologySpec(NamedTuple):
+    """How many tasks a subtopology has, and whether they have state that can stand by."""
+
+    tasks: int
+    stateful: bool
+
+
+class TaskAssignment(NamedTuple):
+    """What a member shall have."""
+
+    active: Tasks
+    standby: Tasks
+
+
+def assign_stickily(
+    members: Mapping[str, TaskMember], subtopologies: Mapping[str, SubtopologySpec], standby_replicas: int
+) -> dict[str, TaskAssignment]:
+    """Share out all active tasks, and of each stateful one as many replicas as there are processes for."""
+    if not members:
+        return {}
+    sharing = _Sharing(members, subtopologies, standby_replicas)
+    sharing.assign_active()
+    if standby_replicas > 0:
+        sharing.assign_standby()
+    return sharing.result()
+
+
+class _Quota:
+    """How many tasks a member may have; whoever has them leaves the rest of the tasks to the rest of the members."""
+
+    def __init__(self, tasks: int, members: int) -> None:
+        self._tasks = tasks
+        self._members = members
+        self.limit = self._share()
+
+    def filled_to(self, count: int) -> None:
+        """A member has so many tasks now."""
+        if count == self.limit:
+            self._members -= 1
+            self._tasks -= count
+            self.limit = self._share()
+
+    def _share(self) -> int:
+        return -(-self._tasks // self._members) if self._members else 0
+
+
+class _Process:
+    """A process: its members, and what each has been given."""
+
+    def __init__(self, id_: str) -> None:
+        self.id = id_
+        self.counts: dict[str, int] = {}
+        self.tasks: set[Task] = set()
+        self.active: dict[str, set[Task]] = {}
+        self.standby: dict[str, set[Task]] = {}
+        self._by_load: list[tuple[int, str]] | None = None
+
+    @property
+    def load(self) -> float:
+        """Tasks per member."""
+        return len(self.tasks) / len(self.counts)
+
+    def give(self, member: str, task: Task, *, active: bool) -> int:
+        """Give a task to a member; how many it has then."""
+        self._by_load = None
+        return self._add(member, task, active)
+
+    def give_least_loaded(self, task: Task, *, active: bool) -> int:
+        """Give a task to the member that has least; how many it has then."""
+        if self._by_load is None:
+            self._by_load = [(count, member) for member, count in self.counts.items()]
+            heapify(self._by_load)
+        _, member = heappop(self._by_load)
+        count = self._add(member, task, active)
+        heappush(self._by_load, (count, member))
+        return count
+
+    def _add(self, member: str, task: Task, active: bool) -> int:
+        self.tasks.add(task)
+        (self.active if active else self.standby).setdefault(member, set()).add(task)
+        self.counts[member] += 1
+        return self.counts[member]
+
+
+class _Sharing:
+    """Tasks, and the processes that share them."""
+
+    def __init__(
+        self, members: Mapping[str, TaskMember], subtopologies: Mapping[str, SubtopologySpec], replicas: int
+    ) -> None:
+        self._members = members
+        self._subtopologies = subtopologies
+        self._replicas = replicas
+        active = sum(one.tasks for one in subtopologies.values())
+        standby = sum(one.tasks * replicas for one in subtopologies.values() if one.stateful)
+        self._active_quota = _Quota(active, len(members))
+        self._quota = _Quota(active + standby, len(members))
+        self._processes: dict[str, _Process] = {}
+        self._had_active: dict[Task, str] = {}
+        self._had_standby: dict[Task, list[str]] = {}
+        for id_ in sorted(members):
+            member = members[id_]
+            process = self._processes.setdefault(member.process_id, _Process(member.process_id))
+            process.counts[id_] = 0
+            for task in _each(member.active):
+                self._had_active[task] = id_
+            for task in _each(member.standby):
+                self._had_standby.setdefault(task, []).append(id_)
+
+    # -- active tasks -----------------------------------------------------------------------------
+
+    def assign_active(self) -> None:
+        """Give every task to somebody."""
+        # By partition, so that members keep the same partitions of several subtopologies.
+        tasks = sorted(self._tasks(stateful_only=False), key=lambda task: (task[1], task[0]))
+        tasks = [task for task in tasks if not self._give_back(task, self._had_active.get(task))]
+        tasks = [task for task in tasks if not self._give_back(task, self._least_loaded(self._had_standby.get(task)))]
+        by_load = self._by_load()
+        for task in sorted(tasks):
+            _, _, process = heappop(by_load)
+            self._count(process.give_least_loaded(task, active=True), active=True)
+            heappush(by_load, (process.load, process.id, process))
+
+    def _give_back(self, task: Task, member: str | None) -> bool:
+        """Give a task to a member that has had to do with it, unless it has enough; whether it got it."""
+        if member is None or self._process_of(member).counts[member] >= self._active_quota.limit:
+            return False
+        self._count(self._process_of(member).give(member, task, active=True), active=True)
+        return True
+
+    # -- standby tasks ----------------------------------------------------------------------------
+
+    def assign_standby(self) -> None:
+        """Give replicas of the stateful tasks to processes that do not have them."""
+        left = []
+        for task in sorted(self._tasks(stateful_only=True), key=lambda task: (task[1], task[0]), reverse=True):
+            for number in range(self._replicas):
+                if not self._keep_standby(task):
+                    left.append((task, self._replicas - number))
+                    break
+        by_load = self._by_load()
+        for task, replicas in sorted(left, reverse=True):
+            for _ in range(replicas):
+                if not self._spread(by_load, task):
+                    break
+
+    def _keep_standby(self, task: Task) -> bool:
+        """Leave a replica with who had the task, active or standby; whether there is one that can take it."""
+        had = self._had_active.get(task)
+        if had is not None and task not in self._process_of(had).tasks and self._has_room(had):
+            self._count(self._process_of(had).give(had, task, active=False))
+            return True
+        stood_by = self._least_loaded(self._had_standby.get(task), task)
+        if stood_by is not None and self._has_room(stood_by):
+            self._count(self._process_of(stood_by).give(stood_by, task, active=False))
+            return True
+        return False
+
+    def _has_room(self, member: str) -> bool:
+        return self._process_of(member).counts[member] < self._quota.limit
+
+    def _spread(self, by_load: list[tuple[float, str, _Process]], task: Task) -> bool:
+        """Give a replica to the least loaded process that does not have the task, if there is one."""
+        passed = []
+        found = False
+        while by_load and not found:
+            entry = heappop(by_load)
+            process = entry[2]
+            found = task not in process.tasks
+            if found:
+                self._count(process.give_least_loaded(task, active=False))
+                entry = (process.load, process.id, process)
+            passed.append(entry)
+        for entry in passed:
+            heappush(by_load, entry)
+        return found
+
+    # -- both -------------------------------------------------------------------------------------
+
+    def _tasks(self, *, stateful_only: bool) -> list[Task]:
+        return [
+            (id_, partition)
+            for id_, one in self._subtopologies.items()
+            if one.stateful or not stateful_only
+            for partition in range(one.tasks)
+        ]
+
+    def _process_of(self, member: str) -> _Process:
+        return self._processes[self._members[member].process_id]
+
+    def _by_load(self) -> list[tuple[float, str, _Process]]:
+        found = [(process.load, process.id, process) for process in self._processes.values()]
+        heapify(found)
+        return found
+
+    def _count(self, count: int, *, active: bool = False) -> None:
+        if active:
+            self._active_quota.filled_to(count)
+        self._quota.filled_to(count)
+
+    def _least_loaded(self, members: list[str] | None, task: Task | None = None) -> str | None:
+        """Of members that stood by one with little to do; nobody if the process of the first has the task."""
+        if not members:
+            return None
+        first = self._process_of(members[0])
+        if task is not None and task in first.tasks:
+            return None
+        chosen, load, count = members[0], first.load, first.counts[members[0]]
+        for id_ in members[1:]:
+            process = self._process_of(id_)
+            if process.load < load and (task is None or task not in process.tasks) and process.counts[id_] < count:
+                chosen, load, count = id_, process.load, process.counts[id_]
+        return chosen
+
+    def result(self) -> dict[str, TaskAssignment]:
+        """What each member gets."""
+        return {
+            id_: TaskAssignment(
+                _by_subtopology(self._process_of(id_).active.get(id_, set())),
+                _by_subtopology(self._process_of(id_).standby.get(id_, set())),
+            )
+            for id_ in self._members
+        }
+
+
+def _each(tasks: Tasks) -> list[Task]:
+    return [(id_, partition) for id_, partitions in tasks.items() for partition in partitions]
+
+
+def _by_subtopology(tasks: set[Task]) -> Tasks:
+    found: dict[str, set[int]] = {}
+    for id_, partition in tasks:
+        found.setdefault(id_, set()).add(partition)
+    return {id_: frozenset(partitions) for id_, partitions in sorted(found.items())}

@@ -1,0 +1,133 @@
+"""A decision about one streams group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kavka.coordinator.assignors.sticky import SubtopologySpec, TaskMember, assign_stickily
+from kavka.coordinator.change import GroupDraft
+from kavka.coordinator.context import ShardContext
+from kavka.coordinator.streams.entries import (
+    current_entry,
+    epoch_entry,
+    member_entry,
+    target_entry,
+    target_epoch_entry,
+    topology_entry,
+    without_member,
+)
+from kavka.coordinator.streams.reconcile import Reconciliation
+from kavka.coordinator.streams.settings import STANDBY_CONFIG
+from kavka.coordinator.streams.state import Member, StreamsGroup
+from kavka.coordinator.streams.tasks import NO_TASKS, TaskSets
+from kavka.coordinator.streams.topology import ConfiguredTopology, StreamsTopology, configure, read_topology
+from kavka.model.errors import InvalidRequest, UnknownServerError
+from kavka.protocol.schemas.streams_group_heartbeat import Topology
+
+
+class Configured:
+    """The topology of a group with the topics as they are: soft state, until the topics differ."""
+
+    __slots__ = ("metadata_hash", "topology")
+
+    def __init__(self, context: ShardContext, topology: StreamsTopology) -> None:
+        """Raises StreamsInvalidTopology."""
+        self.metadata_hash = context.topics.hash_of(topology.required)
+        self.topology: ConfiguredTopology = configure(topology, context.topics.count_of)
+
+
+class StreamsChange(GroupDraft[StreamsGroup]):
+    """The draft of a decision, and the group as it would leave it."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: ShardContext, group_id: str, group: StreamsGroup | None, now_ms: int) -> None:
+        super().__init__(group_id, StreamsGroup() if group is None else group, now_ms, new=group is None)
+        self._context = context
+
+    # -- members and topology -----------------------------------------------------------------------
+
+    def put_member(self, member: Member) -> bool:
+        """Write what a member says of itself, if that is news; whether it is."""
+        if self.group.members.get(member.id) == member:
+            return False
+        self.write([member_entry(self.group_id, member)])
+        return True
+
+    def remove_member(self, member_id: str) -> None:
+        """Take a member out, and say so by the next epoch."""
+        self.write(without_member(self.group_id, member_id))
+        group = self.group
+        self.next_epoch(group.metadata_hash, group.validated_topology_epoch, group.assignment_configs)
+
+    def take_topology(self, said: Topology | None) -> StreamsTopology:
+        """Go by the topology that the first member brings; raises InvalidRequest for another one of no lower epoch."""
+        known = self.group.topology
+        if said is not None:
+            value = read_topology(said)
+            if known is None:
+                self.write([topology_entry(self.group_id, value)])
+                known = self.group.topology
+            elif known.epoch <= said.epoch and known != StreamsTopology(value):
+                raise InvalidRequest("Topology updates are not supported yet.")
+        if known is None:
+            raise UnknownServerError("The topology is null and the group topology is also null.")
+        return known
+
+    # -- epochs and targets -------------------------------------------------------------------------
+
+    def next_epoch(self, metadata_hash: int, validated_topology_epoch: int, configs: Mapping[str, str]) -> None:
+        """The group changed in what its assignment depends on."""
+        epoch = self.group.epoch + 1
+        self.write([epoch_entry(self.group_id, epoch, metadata_hash, validated_topology_epoch, configs)])
+
+    def refresh(self, configured: Configured, configs: Mapping[str, str], *, changed: bool) -> None:
+        """Go to the next epoch if the group changed, its topics, what they allow, or its settings did."""
+        group = self.group
+        assert group.topology is not None
+        validated = group.topology.epoch if configured.topology.is_ready else -1
+        stands_for = (group.metadata_hash, group.validated_topology_epoch, group.assignment_configs)
+        if changed or stands_for != (configured.metadata_hash, validated, configs):
+            self.next_epoch(configured.metadata_hash, validated, configs)
+
+    @property
+    def is_assigned(self) -> bool:
+        """Whether there is a target assignment of this epoch."""
+        return self.group.assignment_epoch >= self.group.epoch
+
+    def is_too_early(self, interval_ms: int) -> bool:
+        """Whether the last target assignment is too young for another."""
+        last_ms = self.group.assignment_timestamp_ms
+        return bool(last_ms and interval_ms) and self.now_ms < last_ms + interval_ms
+
+    def assign(self, configured: ConfiguredTopology) -> None:
+        """Work out the target assignment of this epoch; nobody has tasks while the topology is not ready."""
+        group = self.group
+        for id_, target in self._targets(configured).items():
+            if group.targets.get(id_) != target:
+                self.write([target_entry(self.group_id, id_, target)])
+        self.write([target_epoch_entry(self.group_id, group.epoch, self.now_ms)])
+
+    def _targets(self, configured: ConfiguredTopology) -> dict[str, TaskSets]:
+        group = self.group
+        if not configured.is_ready:
+            return dict.fromkeys(group.members, NO_TASKS)
+        members = {}
+        for id_, member in group.members.items():
+            so_far = group.targets.get(id_, NO_TASKS)
+            members[id_] = TaskMember(member.process_id, so_far.active, so_far.standby)
+        specs = {id_: SubtopologySpec(one.tasks, one.stateful) for id_, one in configured.subtopologies.items()}
+        found = assign_stickily(members, specs, int(group.assignment_configs.get(STANDBY_CONFIG, 0)))
+        return {id_: TaskSets(given.active, given.standby, {}) for id_, given in found.items()}
+
+    # -- reconciliation -----------------------------------------------------------------------------
+
+    def reconcile(self, member: Member, target: TaskSets, owned: TaskSets | None) -> Member:
+        """Move a member towards its target, as far as that goes now."""
+        group = self.group
+        if member.is_reconciled_to(group.assignment_epoch):
+            return member
+        moved = Reconciliation(group, group.assignment_epoch, target, owned).step(member)
+        if moved != member:
+            self.write([current_entry(self.group_id, moved)])
+        return moved

@@ -1,0 +1,141 @@
+"""Rates and token buckets that count as Kafka's do, to the millisecond: its clients and operators know these delays."""
+
+from __future__ import annotations
+
+from math import floor
+from typing import Final, NamedTuple
+
+INT_MAX: Final = (1 << 31) - 1
+
+_START, _LAST, _SUM = range(3)
+
+
+class Windows(NamedTuple):
+    """Over how long a rate is measured: so many samples, each of such a length."""
+
+    samples: int = 11
+    length_ms: int = 1000
+
+
+def rounded(delay_ms: float) -> int:
+    """A delay as Java rounds it, and as large as a response can say."""
+    return min(floor(delay_ms + 0.5), INT_MAX)
+
+
+class Rate:
+    """What was used per second of late, with a bound.
+
+    As in Kafka there is a sample for each window in which something was used, and one more, for the window that the
+    measured time begins in; time without use counts from the oldest sample on, and at least all windows but one.
+    """
+
+    __slots__ = ("_current", "_ring", "_total", "_windows", "bound", "used_ms")
+
+    def __init__(self, bound: float, windows: Windows, now_ms: int) -> None:
+        self.bound = bound
+        self._windows = windows
+        self._ring: list[list[float]] = []
+        self._current = 0
+        self._total = 0.0
+        """The sum of all samples, also of those that are too old and not forgotten yet."""
+        self.used_ms = now_ms
+        """When something was last counted."""
+
+    def record(self, value: float, now_ms: int) -> None:
+        """Count something."""
+        self.used_ms = now_ms
+        self._total += value
+        ring = self._ring
+        if not ring:
+            ring.append([now_ms, now_ms, value])
+            return
+        sample = ring[self._current]
+        if now_ms - sample[_START] >= self._windows.length_ms:
+            sample = self._advance(now_ms)
+        sample[_SUM] += value
+        sample[_LAST] = now_ms
+
+    def _advance(self, now_ms: int) -> list[float]:
+        ring = self._ring
+        self._current = (self._current + 1) % (self._windows.samples + 1)
+        if self._current == len(ring):
+            ring.append([now_ms, now_ms, 0.0])
+        else:
+            self._forget(ring[self._current], now_ms)
+        return ring[self._current]
+
+    def _forget(self, sample: list[float], now_ms: int) -> None:
+        self._total -= sample[_SUM]
+        sample[:] = (now_ms, now_ms, 0.0)
+
+    def throttle_ms(self, now_ms: int) -> int:
+        """How long nothing may be used until the rate is the bound again; 0 if it is not above."""
+        samples, length_ms = self._windows
+        least_ms = (samples - 1) * length_ms
+        if self._total * 1000 <= self.bound * least_ms:  # whatever is too old, and however long it took
+            return 0
+        if self.bound <= 0:
+            return INT_MAX
+        window_ms = self.window_ms(now_ms)
+        rate = sum(sample[_SUM] for sample in self._ring) / (window_ms / 1000)
+        if rate <= self.bound:
+            return 0
+        return rounded((rate - self.bound) / self.bound * window_ms)
+
+    def window_ms(self, now_ms: int) -> int:
+        """Over how long the rate is measured now; forgets what is too old."""
+        samples, length_ms = self._windows
+        expired = now_ms - samples * length_ms
+        oldest: float = now_ms
+        for sample in self._ring:
+            if sample[_LAST] <= expired:
+                self._forget(sample, now_ms)
+            elif sample[_START] < oldest:
+                oldest = sample[_START]
+        elapsed_ms = now_ms - int(oldest)
+        missing = samples - 1 - elapsed_ms // length_ms
+        return max(elapsed_ms + max(missing, 0) * length_ms, 1)
+
+    def per_second(self, now_ms: int) -> float:
+        """The rate now."""
+        window_ms = self.window_ms(now_ms)
+        return sum(sample[_SUM] for sample in self._ring) / (window_ms / 1000)
+
+    @property
+    def most(self) -> float:
+        """The most that can be used at once without a delay that is certain."""
+        samples, length_ms = self._windows
+        return self.bound * (samples - 1) * length_ms / 1000
+
+
+class TokenBucket:
+    """Tokens that come back at a rate: whoever finds some may take more than there are, once (KIP-599)."""
+
+    __slots__ = ("_tokens", "_updated_ms", "_windows", "bound", "used_ms")
+
+    def __init__(self, bound: float, windows: Windows, now_ms: int) -> None:
+        self.bound = bound
+        self._windows = windows
+        self._tokens = self._burst
+        self._updated_ms = now_ms
+        self.used_ms = now_ms
+
+    @property
+    def _burst(self) -> float:
+        samples, length_ms = self._windows
+        return samples * (length_ms / 1000) * self.bound
+
+    def _refill(self, now_ms: int) -> None:
+        self._tokens = min(self._burst, self._tokens + self.bound * ((now_ms - self._updated_ms) / 1000))
+        self._updated_ms = now_ms
+
+    def take(self, tokens: float, now_ms: int) -> None:
+        """Take tokens, also such as are not there."""
+        self.used_ms = now_ms
+        self._refill(now_ms)
+        self._tokens = min(self._burst, self._tokens - tokens)
+
+    def throttle_ms(self, now_ms: int) -> int:
+        """How long it takes until no token is owed any more."""
+        self._refill(now_ms)
+        return 0 if self._tokens >= 0 else rounded(-self._tokens / self.bound * 1000)

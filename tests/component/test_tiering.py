@@ -1,0 +1,252 @@
+"""One node with a store behind it: segments are copied, leave the disk, are read, expire, and are gone."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tests.tiering import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING,
+    LATEST,
+    LATEST_TIERED,
+    SECOND_MS,
+    TOPIC,
+    World,
+    batch_bytes,
+    serving,
+    settings,
+    until,
+    value_of,
+)
+
+from kavka.catalog.machine import segment_event
+from kavka.catalog.partitioner import metadata_partition
+from kavka.catalog.records import encode_event
+from kavka.catalog.segment import RemoteSegment, TopicIdPartition
+from kavka.client import Producer
+from kavka.model.errors import InvalidConfig, KafkaError
+from kavka.model.types import TopicPartition, Uuid
+from kavka.tiered.objects.manifest import Part
+from kavka.tiered.objects.opening import open_segments
+
+TP = TopicPartition(TOPIC, 0)
+METADATA = "__remote_log_metadata"
+SEGMENT_ID = Uuid(b"never finished..")
+DAY_MS = 86_400_000
+
+Scenario = Callable[[World], Awaitable[None]]
+
+
+def play(folder: Path, *scenarios: Scenario, **more: str) -> None:
+    """Run scenarios one after the other, each on a node that is started anew on the same disk and store."""
+    texts = settings(
+        folder / "data", f"file://{folder}/store", {name.replace("_", "."): one for name, one in more.items()}
+    )
+
+    async def whole() -> None:
+        for scenario in scenarios:
+            async with serving(texts) as world:
+                await scenario(world)
+
+    asyncio.run(whole())
+
+
+def stored(folder: Path, suffix: str = ".log") -> list[str]:
+    return sorted(path.name for path in (folder / "store").rglob(f"*{suffix}"))
+
+
+async def fill(world: World, count: int = 10) -> None:
+    """Write records, two to a segment, and wait until all but the active segment is in the store alone."""
+    await world.create()
+    await world.produce(*range(count))
+    await world.becomes(LATEST_TIERED, count - 3)
+    await world.becomes(EARLIEST_LOCAL, count - 2)
+
+
+def test_segments_go_to_the_store_and_are_read_from_there_also_after_a_restart(tmp_path: Path) -> None:
+    async def look(world: World) -> None:
+        await until(lambda: is_known(world))
+        special = await world.offsets(EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING, LATEST)
+        assert special == [0, 8, 7, 8, 10]
+        assert await world.read() == [value_of(number) for number in range(10)]
+        assert await world.read(start=5) == [value_of(number) for number in range(5, 10)]
+        for number in (0, 3, 7, 8, 9):  # by time, on both sides of the border
+            assert await world.offset((number + 1) * SECOND_MS - 1) == number
+
+    async def first(world: World) -> None:
+        await fill(world)
+        await look(world)
+
+    play(tmp_path, first, look)
+    assert len(stored(tmp_path)) == 4
+
+
+async def is_known(world: World) -> bool:
+    try:
+        return await world.offset(LATEST_TIERED) >= 0
+    except KafkaError:
+        return False
+
+
+def test_retention_by_size_counts_both_tiers_and_empties_the_store_from_its_old_end(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await fill(world)
+        await world.alter(retention_bytes=3 * 2 * batch_bytes())
+        await world.becomes(EARLIEST, 4)
+        assert await world.read() == [value_of(number) for number in range(4, 10)]
+        await until_stored(tmp_path, 2)
+
+    play(tmp_path, scenario)
+
+
+def test_retention_by_time_goes_by_the_newest_record_of_a_segment(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await world.create()
+        now_ms = int(time.time() * 1000)
+        old, new = [now_ms - 2 * DAY_MS] * 3, [now_ms] * 5
+        await world.produce_at(*old, *new)
+        await world.becomes(LATEST_TIERED, 5)
+        await world.alter(retention_ms=DAY_MS)
+        await world.becomes(EARLIEST, 2)  # the segment of 2 and 3 has a new record too
+        await until_stored(tmp_path, 2)
+        assert await world.offset(LATEST) == 8
+
+    play(tmp_path, scenario)
+
+
+def test_deleted_records_go_from_the_store_as_well(tmp_path: Path) -> None:
+    async def delete(world: World) -> None:
+        await fill(world)
+        await world.admin.delete_records({TP: 5})
+        await is_deleted(world)
+        await until_stored(tmp_path, 2)
+
+    async def is_deleted(world: World) -> None:
+        assert await world.offset(EARLIEST) == 5
+        await until(lambda: is_known(world))
+        assert await world.read() == [value_of(number) for number in range(5, 10)]
+
+    play(tmp_path, delete, is_deleted)
+
+
+def test_a_copy_that_a_crash_cut_off_is_cleaned_up_and_made_again(tmp_path: Path) -> None:
+    async def cut_off(world: World) -> None:
+        await world.create(remote_log_copy_disable="true", local_retention_bytes=-2, local_retention_ms=-2)
+        await world.produce(*range(6))
+        topic_id = (await world.admin.describe_topic(TOPIC)).id
+        name = TopicIdPartition(topic_id, 0, TOPIC)
+        begun = RemoteSegment(SEGMENT_ID, 0, 1, 5, 6, 2 * batch_bytes(), 1, ((0, 0),))
+
+        async def opened() -> bool:
+            return METADATA in {one.name for one in await world.admin.list_topics(internal=True)}
+
+        await until(opened)
+        partitions = len((await world.admin.describe_topic(METADATA)).partitions)
+        home = metadata_partition(topic_id, 0, partitions)
+        async with Producer(world.pool) as producer:
+            await producer.send_and_wait(METADATA, encode_event(segment_event(name, begun)), partition=home)
+        store = open_segments(f"file://{tmp_path}/store", ThreadPoolExecutor(1))
+        await store.put(name, begun, {Part.LOG: bytes(2 * batch_bytes())})
+
+    async def go_on(world: World) -> None:
+        await world.alter(remote_log_copy_disable="false")
+        await world.becomes(LATEST_TIERED, 3)
+        await until_stored(tmp_path, 2)
+        assert not [name for name in stored(tmp_path) if str(SEGMENT_ID) in name]
+        assert await world.read() == [value_of(number) for number in range(6)]
+
+    play(tmp_path, cut_off, go_on)
+
+
+def test_without_copying_what_is_remote_stays_readable_until_it_expires(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await fill(world)
+        await world.alter(remote_log_copy_disable="true", local_retention_bytes=-2, local_retention_ms=-2)
+        await world.produce(*range(10, 14))
+        assert await world.read() == [value_of(number) for number in range(14)]
+        assert await world.offset(LATEST_TIERED) == 7
+        await world.alter(retention_bytes=2 * 2 * batch_bytes())
+        await world.becomes(EARLIEST, 10)  # the disk goes by retention.bytes now, and nothing before it can be read
+        await until_stored(tmp_path, 0)
+        assert await world.read() == [value_of(number) for number in range(10, 14)]
+
+    play(tmp_path, scenario)
+
+
+def test_a_topic_that_is_tiered_no_more_gives_up_what_is_remote(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await fill(world)
+        with pytest.raises(InvalidConfig):
+            await world.alter(remote_storage_enable="false")
+        await world.alter(remote_storage_enable="false", remote_log_delete_on_disable="true")
+        await until_stored(tmp_path, 0)
+        assert await world.offset(EARLIEST) == 8
+        assert await world.read() == [value_of(number) for number in range(8, 10)]
+        await world.alter(remote_storage_enable="true", remote_log_delete_on_disable="false")
+        await world.produce(*range(10, 14))
+        await world.becomes(LATEST_TIERED, 11)
+        assert await world.read() == [value_of(number) for number in range(8, 14)]
+
+    play(tmp_path, scenario)
+
+
+def test_a_deleted_topic_leaves_nothing_and_one_of_its_name_begins_anew(tmp_path: Path) -> None:
+    async def delete(world: World) -> None:
+        await fill(world)
+        await world.admin.delete_topic(TOPIC)
+
+    async def go_on(world: World) -> None:
+        await until_stored(tmp_path, 0)
+        await world.create()
+        await world.produce(*range(100, 106))
+        await world.becomes(EARLIEST_LOCAL, 4)
+        assert await world.read() == [value_of(number) for number in range(100, 106)]
+
+    play(tmp_path, delete, go_on)
+
+
+def test_an_active_segment_that_the_disk_has_kept_for_long_enough_is_copied_too(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await world.create(local_retention_ms=1)
+        await world.produce(0, 1, 2)
+        await world.becomes(EARLIEST_LOCAL, 3)
+        assert await world.offsets(EARLIEST, LATEST_TIERED, EARLIEST_PENDING, LATEST) == [0, 2, 3, 3]
+        assert await world.read() == [value_of(number) for number in range(3)]
+
+    play(tmp_path, scenario)
+
+
+def test_committed_reads_see_no_aborted_record_on_either_side_of_the_border(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await world.create()
+        async with Producer(world.pool, transactional_id="shop", linger_ms=0) as producer:
+            for number in range(8):
+                producer.begin()
+                await producer.send_and_wait(TOPIC, value_of(number), partition=0)
+                await (producer.commit() if number % 2 else producer.abort())
+            await world.becomes(LATEST_TIERED, 13)
+            await world.becomes(EARLIEST_LOCAL, 14)
+            producer.begin()
+            await producer.send_and_wait(TOPIC, value_of(8), partition=0)
+            await world.produce(*range(100, 108))  # behind an open transaction nothing is copied
+            await asyncio.sleep(0.3)
+            assert await world.offset(LATEST_TIERED) == 15
+            await producer.commit()
+        await world.becomes(LATEST_TIERED, 23)
+        assert await world.read(committed=True) == [value_of(number) for number in (1, 3, 5, 7, 8, *range(100, 108))]
+        assert len(await world.read()) == 9 + 8
+
+    play(tmp_path, scenario)
+
+
+async def until_stored(folder: Path, segments: int) -> None:
+    async def so_many() -> bool:
+        return len(stored(folder)) == segments
+
+    await until(so_many, f"{segments} segments are stored, not {len(stored(folder))}")

@@ -1,0 +1,108 @@
+"""What expires of the remote segments of a log, and what has to be cleaned up."""
+
+from __future__ import annotations
+
+from tests.unit.catalog.test_machine import DELETING, FINISHED, FOO, Node, id_of, segment
+
+from kavka.catalog.expiry import (
+    Expiry,
+    LogSpan,
+    Retention,
+    all_segments,
+    dangling,
+    expired,
+    to_remove,
+)
+from kavka.catalog.partition import PartitionSegments
+from kavka.catalog.segment import RemoteSegment
+
+DAY_MS = 86_400_000
+LINE = ((0, 0),)
+
+
+def held(*segments: RemoteSegment) -> PartitionSegments:
+    node = Node()
+    for one in segments:
+        node.copy(one)
+    return node.catalogue.partition(FOO.topic_id, 0)
+
+
+def timed(number: int, start: int, end: int, at_ms: int, *epochs: tuple[int, int]) -> RemoteSegment:
+    return segment(number, start, end, *epochs)._replace(max_timestamp_ms=at_ms)
+
+
+THREE = (timed(1, 0, 9, DAY_MS), timed(2, 10, 19, 2 * DAY_MS), timed(3, 20, 29, 3 * DAY_MS))
+
+
+def span(start: int = 0, end: int = 40, local_bytes: int = 100, lineage: tuple[tuple[int, int], ...] = LINE) -> LogSpan:
+    return LogSpan(lineage, start, end, local_bytes)
+
+
+def ids(found: Expiry) -> list[int]:
+    return [int.from_bytes(one.segment.id, "big") for one in found.segments]
+
+
+def test_what_is_too_old_goes_and_the_log_starts_after_it() -> None:
+    found = expired(held(*THREE), span(), Retention(ms=DAY_MS), now_ms=3 * DAY_MS + 1)
+    assert (ids(found), found.log_start_offset) == ([1, 2], 20)
+
+
+def test_what_is_too_much_goes_counting_both_tiers_once() -> None:
+    all_of_it = 3 * 100 + 100
+    for limit, gone in ((all_of_it, []), (all_of_it - 1, []), (all_of_it - 100, [1]), (all_of_it - 250, [1, 2])):
+        found = expired(held(*THREE), span(), Retention(bytes=limit), now_ms=0)
+        assert (ids(found), found.log_start_offset) == (gone, 10 * len(gone))
+
+
+def test_a_segment_of_unknown_age_is_never_old() -> None:
+    unknown = timed(1, 0, 9, -1)
+    assert ids(expired(held(unknown, THREE[1]), span(), Retention(ms=1), now_ms=9 * DAY_MS)) == []
+
+
+def test_what_ends_before_the_log_start_goes_but_no_more() -> None:
+    found = expired(held(*THREE), span(start=15, lineage=((0, 15),)), Retention(), now_ms=0)
+    assert (ids(found), found.log_start_offset) == ([1], 15)
+
+
+def test_a_segment_that_is_not_of_this_history_neither_goes_nor_keeps_others() -> None:
+    forked = segment(4, 10, 25, (1, 10))  # a leader whose records this log never had
+    line = ((0, 0), (1, 10), (2, 20))
+    mine = (timed(1, 0, 9, DAY_MS), timed(2, 10, 19, DAY_MS, (1, 10)), timed(3, 20, 29, DAY_MS, (2, 20)))
+    found = expired(held(*mine, forked), span(lineage=line), Retention(ms=1), now_ms=9 * DAY_MS)
+    assert (ids(found), found.log_start_offset) == ([1, 2, 3], 30)
+
+
+def test_segments_of_epochs_that_the_log_has_forgotten_go() -> None:
+    found = expired(held(*THREE), span(start=30, lineage=((5, 30),)), Retention(), now_ms=0)
+    assert (ids(found), found.log_start_offset) == ([1, 2, 3], 30)
+
+
+def test_a_log_without_epochs_keeps_everything() -> None:
+    assert expired(held(*THREE), span(lineage=()), Retention(ms=1, bytes=0), now_ms=9 * DAY_MS) == Expiry([], 0)
+
+
+def test_a_copy_that_nobody_is_at_any_more_is_found() -> None:
+    node = Node()
+    for one in THREE[:2]:
+        node.write(*node.catalogue.start_copy(FOO, one).records)
+    found = node.catalogue.partition(FOO.topic_id, 0)
+    assert [each.id for each in dangling(found, {id_of(2)})] == [id_of(1)]
+    node.move(THREE[0], FINISHED)
+    assert dangling(found, {id_of(2)}) == []
+
+
+def test_objects_go_only_when_the_deletion_was_announced_long_enough_ago() -> None:
+    node = Node()
+    for one in THREE:
+        node.copy(one)
+    node.move(THREE[0], DELETING)  # at 7 ms
+    found = node.catalogue.partition(FOO.topic_id, 0)
+    assert (to_remove(found, before_ms=6), [one.id for one in to_remove(found, before_ms=7)]) == ([], [id_of(1)])
+    assert [one.segment.id for one in all_segments(found, "")] == [id_of(2), id_of(3)]
+
+
+def test_what_is_covered_ends_where_a_segment_is_missing() -> None:
+    found = held(*THREE)
+    assert [found.covered_up_to(offset, LINE) for offset in (0, 5, 29, 30)] == [30, 30, 30, 30]
+    assert found.covered_up_to(0, LINE, without={id_of(2)}) == 10
+    assert found.copied_up_to(LINE, 40) == (29, 0)
