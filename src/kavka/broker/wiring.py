@@ -191,22 +191,7 @@ class Node:
             broker = None
             if replicas is not None:
                 loading = Loading(replicas, self._disk, self._clock, self._ports.new_name)
-                node = Surroundings(
-                    config,
-                    settings,
-                    controller,
-                    quorum,
-                    tasks,
-                    self._clock,
-                    self._to_brokers,
-                    metrics,
-                    self._coordinators,
-                    self._gate,
-                    self._quotas,
-                    self._bound,
-                    self._ports,
-                    self._tiering,
-                )
+                node = self._surroundings(settings, controller, quorum, tasks)
                 broker = BrokerRole(node, replicas, loading, started.listeners, registration)
             show_quorum(metrics, controller)
             if broker is None or await broker.start(stopping):
@@ -228,6 +213,26 @@ class Node:
         if broker is None:
             return NO_BROKER
         return broker.epoch if broker.loaded else None
+
+    def _surroundings(
+        self, settings: LiveSettings, controller: ControllerLoop, quorum: ControllerRole, tasks: asyncio.TaskGroup
+    ) -> Surroundings:
+        return Surroundings(
+            self._config,
+            settings,
+            controller,
+            quorum,
+            tasks,
+            self._clock,
+            self._to_brokers,
+            self._metrics,
+            self._coordinators,
+            self._gate,
+            self._quotas,
+            self._bound,
+            self._ports,
+            self._tiering,
+        )
 
     def _control(
         self, settings: LiveSettings, controller: ControllerLoop, started: Started, tasks: asyncio.TaskGroup
