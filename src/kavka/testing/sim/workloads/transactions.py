@@ -45,6 +45,7 @@ class Transactions(Workload):
             tasks.create_task(self._feed(client))
             follow = client.follow(BILLS, partial(self._note, "follower"), isolation="read_committed")
             tasks.create_task(follow)
+            tasks.create_task(self._desert(client))
             for name in ("biller", "other"):
                 tasks.create_task(self._process(client, name))
 
@@ -126,6 +127,32 @@ class Transactions(Workload):
         history.committed(name)
         self._committed += 1
         return True
+
+    async def _desert(self, client: Client) -> None:
+        """Have processes vanish in the midst of a transaction: the coordinator must abort it in time."""
+        chance, number = client.chance, 0
+        while client.busy:
+            number += 1
+            deserter = client.spawn(partial(self._only_begin, name=f"deserter{number}"))
+            await asyncio.sleep(chance.uniform(0.3, 4))
+            if deserter.alive:
+                deserter.die()
+            await asyncio.sleep(chance.uniform(0.5, 3))
+
+    async def _only_begin(self, client: Client, name: str) -> None:
+        pool = client.pool()
+        partition, value = client.chance.randrange(PARTITIONS), f"{name}/0"
+        try:
+            async with client.producer(pool, transactional_id=name, transaction_timeout_ms=TIMEOUT_MS) as producer:
+                producer.begin()
+                self._history.send(name, f"{BILLS}-{partition}", value)
+                self._history.aborted(name)  # nobody will ask for its commit
+                await producer.send_and_wait(BILLS, value.encode(), partition=partition)
+                await asyncio.sleep(TIMEOUT_MS)  # it does not live that long
+        except KafkaError:
+            await asyncio.sleep(0)
+        finally:
+            await pool.close()
 
     def _note(self, reader: str, record: ConsumerRecord) -> None:
         at = f"{record.topic}-{record.partition}"
