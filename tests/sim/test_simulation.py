@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 
 import pytest
-from planted import PLANTED
 
 from kavka.testing.sim import Outcome, ViolationError, simulate
 from kavka.testing.sim.lines import executed
 from kavka.testing.sim.seeds import run_seeds
 from kavka.testing.sim.workloads import all_workloads
 from scale import FULL, rounds
+from sim.planted import PLANTED
 
 SEEDS = range(rounds(10_000, 12))
 SEEDS_FOR_A_BUG = range(200)

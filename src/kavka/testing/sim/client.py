@@ -13,7 +13,7 @@ from kavka.client.fetched import ConsumerRecord
 from kavka.client.group_consumer import GroupConsumer
 from kavka.client.pool import Pool
 from kavka.client.producer import Producer
-from kavka.model.errors import KafkaError
+from kavka.model.errors import KafkaError, TopicAlreadyExists
 from kavka.model.types import TopicPartition, Uuid
 from kavka.testing.sim.machine import Process
 from kavka.testing.sim.network import Network, SimDial
@@ -97,6 +97,19 @@ class Client:
                 await asyncio.sleep(0.1)
             finally:
                 await pool.close()
+
+    async def create_topic(self, name: str, **options: Any) -> None:
+        """Create a topic, however often that must be asked for: an answer may be lost on the way."""
+        pool, created = self.pool(), False
+        while not created:
+            try:
+                await self.admin(pool).create_topic(name, **options)
+                created = True
+            except TopicAlreadyExists:
+                created = True
+            except KafkaError:
+                await asyncio.sleep(0.1)
+        await pool.close()
 
     def admin(self, pool: Pool) -> Admin:
         """An administrator."""

@@ -78,7 +78,6 @@ class SimCluster:
 
     def __init__(self, seed: int, workloads: Sequence[type[Workload]] | None = None, nodes: int | None = None) -> None:
         self.world = world = World(seed)
-        random.seed(seed)  # what clients draw that nobody gave another chance
         self.network = Network(world)
         self.coordinator_partitions = COORDINATOR_PARTITIONS
         self.busy = True
@@ -117,12 +116,14 @@ class SimCluster:
     def run(self) -> Outcome:
         """From an empty cluster through trouble to a healthy one; raises ViolationError."""
         said = Said(self)
-        logger = logging.getLogger("kavka")
+        logger, before = logging.getLogger("kavka"), random.getstate()
         logger.addHandler(said)
+        random.seed(self.world.seed)  # what clients draw that nobody gave another chance
         try:
             with self.world:
                 return self._run()
         finally:
+            random.setstate(before)
             logger.removeHandler(said)
 
     def _run(self) -> Outcome:

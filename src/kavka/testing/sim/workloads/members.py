@@ -28,9 +28,7 @@ class Members(Workload):
 
     async def prepare(self, client: Client) -> None:
         """Create the topic."""
-        pool = client.pool()
-        await client.admin(pool).create_topic(TOPIC, partitions=PARTITIONS)
-        await pool.close()
+        await client.create_topic(TOPIC, partitions=PARTITIONS)
 
     async def run(self, client: Client) -> None:
         """Write, and have members read."""

@@ -45,9 +45,7 @@ class Offsets(Workload):
 
     async def prepare(self, client: Client) -> None:
         """Create the topic that the offsets are of."""
-        pool = client.pool()
-        await client.admin(pool).create_topic(TOPIC, partitions=1)
-        await pool.close()
+        await client.create_topic(TOPIC, partitions=1)
 
     async def run(self, client: Client) -> None:
         """Commit and look."""

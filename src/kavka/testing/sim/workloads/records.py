@@ -31,10 +31,8 @@ class Records(Workload):
 
     async def prepare(self, client: Client) -> None:
         """Create the topic."""
-        pool = client.pool()
         rolls = client.chance.choice(({}, {"segment.ms": "1500"}, {"segment.ms": "4000"}))
-        await client.admin(pool).create_topic(TOPIC, partitions=PARTITIONS, configs=rolls)
-        await pool.close()
+        await client.create_topic(TOPIC, partitions=PARTITIONS, configs=rolls)
 
     async def run(self, client: Client) -> None:
         """Write and read, each on a machine that can be cut off from the others."""

@@ -30,9 +30,7 @@ class Repeats(Workload):
 
     async def prepare(self, client: Client) -> None:
         """Create the topic."""
-        pool = client.pool()
-        await client.admin(pool).create_topic(TOPIC, partitions=PARTITIONS)
-        await pool.close()
+        await client.create_topic(TOPIC, partitions=PARTITIONS)
 
     async def run(self, client: Client) -> None:
         """A producer per partition, each on a machine of its own."""

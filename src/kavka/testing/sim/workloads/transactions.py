@@ -34,10 +34,8 @@ class Transactions(Workload):
 
     async def prepare(self, client: Client) -> None:
         """Create the topics."""
-        pool = client.pool()
         for topic in (CARTS, BILLS):
-            await client.admin(pool).create_topic(topic, partitions=PARTITIONS)
-        await pool.close()
+            await client.create_topic(topic, partitions=PARTITIONS)
 
     async def run(self, client: Client) -> None:
         """Feed, process and read."""
