@@ -21,7 +21,7 @@ PYTEST = $(BIN)/python -m pytest -q
 SIDE_BY_SIDE = --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 SMALL := tests/unit tests/architecture
 
-.PHONY: help demo demo-node unit test coverage check bench bench-kafka compat-jvm clean setup
+.PHONY: help demo demo-node demo-tiered unit test coverage check bench bench-kafka compat-jvm clean setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ demo: setup ## The whole story: a node, orders, a Spark pipeline, lake tables, a
 
 demo-node: setup ## A node alone: produce and consume, show the figures; half a minute, no Java
 	@$(BIN)/python examples/demo.py
+
+demo-tiered: setup ## Tiered storage: a node loses its disk and is made anew out of the store; S3=1: out of a local S3 server
+	@$(BIN)/python examples/tiered_demo.py $(if $(S3),--s3)
 
 unit: setup ## Run the tests that start no nodes and no Spark; within a minute
 	@$(PYTEST) $(SIDE_BY_SIDE) -m 'not apart' $(SMALL)

@@ -23,9 +23,12 @@ QUESTIONS = (
     "batches",
     "compressed",
     "fetches",
+    "tls",
     "bulk",
     "many_topics",
     "groups",
+    "share",
+    "tiered",
 )
 
 

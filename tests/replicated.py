@@ -135,7 +135,7 @@ class Node:
             services = [self.replicas, self.checkpoints, self.waiting]
             stems = ("api_versions", "list_offsets", "delete_records")
             dispatcher = Dispatcher(stems, services, hot, tasks, CLOCK, load=load_handler)
-            limits = ConnectionLimits(100, 100, {}, 100 << 20, 600_000)
+            limits = ConnectionLimits(100, 100)
             server = Server([listener], dispatcher, limits, SocketOptions(), CLOCK)
             for service in (server, self.fetchers, self.isr):
                 tasks.create_task(service.run())

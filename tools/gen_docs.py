@@ -22,6 +22,7 @@ from kavka.model.settings import (  # noqa: E402
     BROKER,
     TOPIC,
     Setting,
+    Update,
     broker,
     coordinators,
     group,
@@ -39,6 +40,14 @@ TIMES: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"
 
 OTHER_NAMES: Final = ("broker.id",)
 """Keys that stand for another one, which the tables see to by themselves."""
+
+
+IN_FORCE: Final = {
+    Update.READ_ONLY: "at start",
+    Update.PER_BROKER: "live, for one broker",
+    Update.CLUSTER: "live, for one broker or all",
+}
+"""When a value counts: what can change at all is read where it is used, as `frozen` finds out."""
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -79,9 +88,11 @@ The node's `group.consumer.min.*` and `group.consumer.max.*` keys bound what may
 {table(("key", "type", "default", "allowed", "follows", "what it does"), map(topic_row, groups))}
 ## Nodes
 
-"Changes" says whether a key can be changed in a running cluster: for one broker, for all of them, or only by a restart.
+"In force" says when a value counts: one that is set at the start, until the node is started again; or one that is set
+in a running cluster (`kavka configs alter broker`), at once, for one broker or for all of them. A change that
+contradicts other settings is refused as a whole.
 
-{table(("key", "type", "default", "allowed", "changes", "what it does"), map(broker_row, by_name(honoured.values())))}
+{table(("key", "type", "default", "allowed", "in force", "what it does"), map(broker_row, by_name(honoured.values())))}
 ## Accepted without effect
 
 These keys of Kafka are understood, checked and reported by DescribeConfigs, but this version does not act on them.
@@ -121,8 +132,8 @@ def topic_row(setting: Setting[Any]) -> list[str]:
 
 def broker_row(setting: Setting[Any]) -> list[str]:
     """One broker key."""
-    name, update = f"`{setting.name}`", setting.update.value
-    return [name, setting.kind.name, default_of(setting), setting.allowed, update, setting.doc]
+    in_force = IN_FORCE[setting.update]
+    return [f"`{setting.name}`", setting.kind.name, default_of(setting), setting.allowed, in_force, setting.doc]
 
 
 def default_of(setting: Setting[Any]) -> str:
@@ -231,6 +242,30 @@ def misnamed() -> dict[str, str]:
             effective = prefix + constant(setting) in acted or any(follower in acted for follower in followers(setting))
             if effective != setting.honoured:
                 found[setting.name] = "has an effect" if effective else "has no effect"
+    return found
+
+
+AS_IT_BEGAN: Final = frozenset(
+    {("controller/configs.py", "MIN_INSYNC_REPLICAS"), ("controller/bootstrap.py", "MIN_INSYNC_REPLICAS")}
+)
+"""Where what a node was started with is what is asked for: the first setting of a new cluster."""
+
+
+def frozen() -> dict[str, list[str]]:
+    """Keys that may change in a running cluster, and the files that read what the node was started with instead."""
+    source = ROOT / "src" / "kavka"
+    settings = (one for one in BROKER.values() if one.honoured and one.update is not Update.READ_ONLY)
+    changing = {constant(setting): setting.name for setting in settings}
+    found: dict[str, list[str]] = {}
+    for file in sorted(source.rglob("*.py")):
+        place = file.relative_to(source).as_posix()
+        for node in ast.walk(ast.parse(file.read_text())):
+            if not isinstance(node, ast.Subscript):
+                continue
+            name = ast.unparse(node.slice).rpartition(".")[2]
+            begun = ast.unparse(node.value).endswith((".static", "config.values"))
+            if begun and name in changing and (place, name) not in AS_IT_BEGAN:
+                found.setdefault(changing[name], []).append(place)
     return found
 
 

@@ -33,7 +33,7 @@ ALLOWED = {
     "storage": "model wire protocol records kernels telemetry",
     "tiered": "model protocol records storage catalog telemetry",
     "net": "model wire protocol security kernels telemetry",
-    "client": "model protocol records net security",
+    "client": "model protocol records security net",
     "replica": "model protocol records metadata replication storage tiered client kernels telemetry",
     "quorum": "model protocol records metadata raft controller storage net client telemetry",
     "runtime": "model protocol records metadata coordinator share catalog replica tiered client telemetry",

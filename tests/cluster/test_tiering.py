@@ -125,3 +125,25 @@ def test_a_deleted_topic_leaves_nothing_in_the_store_even_if_a_node_dies_meanwhi
         await until(gone, "the store is empty")
 
     play(cluster, scenario)
+
+
+def test_replicas_that_move_begin_after_what_is_remote(cluster: Cluster) -> None:
+    async def scenario(world: World) -> None:
+        await world.create(replicas=1)
+        await world.produce(*range(20))
+        await world.becomes(EARLIEST_LOCAL, 18)
+        first = (await world.admin.describe_topic(TOPIC)).partitions[0].leader
+        others = [one for one in (1, 2, 3) if one != first]
+        for replicas in ([first, others[0]], [others[0], others[1]], [others[1]]):  # expand, move, shrink
+            await world.admin.reassign({TP: replicas})
+            await in_sync(world, *replicas)
+            await until(lambda: is_placed(world), f"replicas are {replicas}")
+            await world.pool.refresh([TOPIC])
+            assert await world.read() == [value_of(number) for number in range(20)]
+            assert await world.offsets(EARLIEST, LATEST_TIERED) == [0, 17]
+
+    play(cluster, scenario)
+
+
+async def is_placed(world: World) -> bool:
+    return not await world.admin.reassignments()

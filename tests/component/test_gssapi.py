@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from crash.raw import Raw
+from kavka.client.blocking import Client
 from kavka.model.errors import SaslAuthenticationFailed
 from kavka.protocol.schemas.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from kavka.testing import Cluster
@@ -68,6 +69,33 @@ def log_in(node: Cluster, kerberos: Kdc, principal: str, keytab: Path, monkeypat
 def test_a_ticket_lets_in_and_rules_say_who_it_is(node: Cluster, kerberos: Kdc, monkeypatch: Any) -> None:
     assert log_in(node, kerberos, "admin/here", kerberos.add("admin/here"), monkeypatch) == (0, 0)
     assert log_in(node, kerberos, "alice", kerberos.add("alice"), monkeypatch) == (0, 31)
+
+
+def test_our_client_logs_in_by_keytab_and_by_ticket_cache(
+    node: Cluster, kerberos: Kdc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keytab = kerberos.add("admin/there")
+    common = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "GSSAPI",
+        "sasl.kerberos.service.name": "kafka",
+    }
+    bootstrap = node.bootstrap.replace("127.0.0.1", "localhost")
+    for key, value in kerberos.environment.items():
+        monkeypatch.setenv(key, value)
+    jaas = (
+        "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true "
+        f'keyTab="{keytab}" principal="admin/there@{REALM}";'
+    )
+    with Client(bootstrap, security={**common, "sasl.jaas.config": jaas}) as client:
+        assert client.admin.describe_scram_users() == {}
+    for key, value in kerberos.ticket("admin/there", keytab).items():
+        monkeypatch.setenv(key, value)
+    with Client(bootstrap, security=common) as client:
+        assert client.admin.describe_scram_users() == {}
+    monkeypatch.setenv("KRB5CCNAME", f"FILE:{kerberos.folder}/none")
+    with pytest.raises(SaslAuthenticationFailed):
+        Client(bootstrap, security=common)
 
 
 def test_garbage_lets_nobody_in(node: Cluster) -> None:

@@ -16,8 +16,12 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 
 from crash.raw import Raw
-from http_server import http_server
+from http_server import answering, http_server
+from kavka.client.blocking import Client
+from kavka.client.oauth import ALLOWED_URLS, BearerToken
+from kavka.client.security import security_of
 from kavka.model.errors import SaslAuthenticationFailed
+from kavka.model.settings import SettingError
 from kavka.security.sasl.oauthbearer import OAuthBearerClient
 from kavka.testing import Cluster
 
@@ -93,6 +97,73 @@ def test_a_server_that_hangs_keeps_nobody_but_those_who_need_it() -> None:
         for _ in range(3):
             assert code_of(cluster, token(OLD)) == SaslAuthenticationFailed.code
         assert cluster.stop() == 0
+
+
+def test_our_client_logs_in_with_a_token_of_a_function_and_of_a_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "jwks.json"
+    path.write_bytes(document(OLD))
+    common = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
+
+    def topics(cluster: Cluster, **options: Any) -> Any:
+        with Client(cluster.bootstrap, security={**common, **options}) as client:
+            return client.admin.list_topics()
+
+    async def later() -> BearerToken:
+        return BearerToken(token(OLD))
+
+    with node(path.as_uri()) as cluster:
+        assert topics(cluster, **{"sasl.oauthbearer.token": lambda: token(OLD)}) == []
+        assert topics(cluster, **{"sasl.oauthbearer.token": later}) == []
+        with pytest.raises(SaslAuthenticationFailed, match="invalid_token"):
+            topics(cluster, **{"sasl.oauthbearer.token": lambda: token(NEW)})
+        answer = json.dumps({"access_token": token(OLD), "expires_in": 600}).encode()
+        with http_server(answering(answer)) as (url, requests):
+            monkeypatch.setenv(ALLOWED_URLS, url)
+            credentials = {
+                "sasl.oauthbearer.token.endpoint.url": url,
+                "sasl.oauthbearer.client.credentials.client.id": "me",
+                "sasl.oauthbearer.client.credentials.client.secret": "hush",
+            }
+            assert topics(cluster, **credentials) == []
+            assert len(requests) == 1
+        kept = tmp_path / "token"
+        kept.write_text(token(OLD))
+        monkeypatch.setenv(ALLOWED_URLS, kept.as_uri())
+        assert topics(cluster, **{"sasl.oauthbearer.token.endpoint.url": kept.as_uri()}) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({}, "must give tokens"),
+        ({"sasl.oauthbearer.token": "no function"}, "no such setting"),
+        ({"sasl.oauthbearer.token": 7}, "must be a function"),
+        ({"sasl.oauthbearer.token.endpoint.url": "file:///etc/passwd"}, "is not among"),
+        ({"sasl.oauthbearer.token.endpoint.url": "https://x/"}, "must say who asks"),
+        (
+            {
+                "sasl.oauthbearer.token.endpoint.url": "https://x/",
+                "sasl.jaas.config": (
+                    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+                    'clientId="a" clientSecret="hush";'
+                ),
+            },
+            "is not among",
+        ),
+        ({"sasl.login.callback.handler.class": "com.example.Handler"}, "package.module:name"),
+        ({"sasl.login.callback.handler.class": "no.such:thing"}, "cannot be imported"),
+    ],
+)
+def test_a_client_refuses_what_it_cannot_honour(
+    options: dict[str, Any], complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(ALLOWED_URLS, raising=False)
+    with pytest.raises(SettingError) as refused:
+        security_of({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", **options})
+    assert complaint in str(refused.value)
+    assert "hush" not in str(refused.value)
 
 
 def test_confluents_client_logs_in_with_a_token(tmp_path: Path) -> None:

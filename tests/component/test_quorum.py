@@ -17,6 +17,7 @@ from kavka.model.errors import (
     VoterNotFound,
 )
 from kavka.model.transition import Transition
+from kavka.protocol.schemas.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kavka.quorum.format import random_id
 from kavka.quorum.sending import Sender
 from kavka.quorum.settings import SnapshotRules
@@ -328,14 +329,20 @@ def test_a_voter_that_moved_tells_the_leader_where(tmp_path):
     asyncio.run(scenario())
 
 
+def configured_voters(root, ends):
+    """Three voters that are named in the configuration, formatted, and ended when all else is."""
+    nodes = [Node(root, number) for number in (1, 2, 3)]
+    for node in nodes:
+        node.format(levels={"metadata.version": 30})
+        node.static = nodes
+        ends.push_async_callback(node.kill)
+    return nodes
+
+
 def test_static_voters_make_a_quorum_without_dynamic_changes(tmp_path):
     async def scenario():
-        nodes = [Node(tmp_path, number) for number in (1, 2, 3)]
         async with AsyncExitStack() as ends:
-            for node in nodes:
-                node.format(levels={"metadata.version": 30})
-                node.static = nodes
-                ends.push_async_callback(node.kill)
+            nodes = configured_voters(tmp_path, ends)
             for node in nodes:
                 await node.start(nodes)
             await write(nodes, "a")
@@ -345,5 +352,40 @@ def test_static_voters_make_a_quorum_without_dynamic_changes(tmp_path):
             assert (await leader.ask(adding(Node(tmp_path, 4)))).error_code == 35
             await leader.kill()
             await write([node for node in nodes if node is not leader], "b")
+
+    asyncio.run(scenario())
+
+
+def upgrading(level, **more):
+    update = FeatureUpdateKey(feature="kraft.version", max_version_level=level, upgrade_type=1)
+    return UpdateFeaturesRequest(feature_updates=[update], **more)
+
+
+def test_static_voters_become_dynamic_and_then_change(tmp_path):
+    async def scenario():
+        async with AsyncExitStack() as ends:
+            nodes = configured_voters(tmp_path, ends)
+            for node in nodes[:2]:
+                await node.start(nodes)
+            leader = await leader_of(nodes[:2])
+            # nobody knows yet what the third voter supports, and which directory it votes from
+            assert (await leader.ask(upgrading(1))).error_code == 95
+            assert leader.loop.kraft_version == 0
+            await nodes[2].start(nodes)
+            await write(nodes, "a")
+            await until_upgradable(leader)
+            assert leader.loop.kraft_version == 0  # it was only asked whether it could be
+            assert (await leader.ask(upgrading(2))).error_code == 95
+            assert (await leader.ask(upgrading(1))).error_code == 0
+            assert leader.loop.kraft_version == 1
+            assert (await leader.ask(upgrading(1))).error_code == 0  # again: nothing to do
+            await until(lambda: all(node.loop.kraft_version == 1 for node in nodes), "the others to know")
+            assert (await leader.ask(removing(nodes[0] if leader is not nodes[0] else nodes[1]))).error_code == 0
+            await write(nodes, "b")
+            await same_everywhere(nodes)
+
+    async def until_upgradable(leader):
+        while (await leader.ask(upgrading(1, validate_only=True))).error_code:
+            await asyncio.sleep(0.01)
 
     asyncio.run(scenario())

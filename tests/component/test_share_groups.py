@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
 from component.share_member import ACCEPT, REJECT, RELEASE, RENEW, Member, World, acquired, code, values, world_at
-from kavka.client import Producer
+from kavka.broker.metrics import SHARE_COUNTS
+from kavka.client import Consumer, Producer
 from kavka.protocol.schemas import alter_share_group_offsets as altering
 from kavka.protocol.schemas import delete_share_group_offsets as forgetting
 from kavka.protocol.schemas import describe_share_group_offsets as positions
+from kavka.protocol.schemas import write_share_group_state as writing
 from kavka.protocol.schemas.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kavka.protocol.schemas.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kavka.protocol.schemas.list_groups import ListGroupsRequest, ListGroupsResponse
 from kavka.protocol.schemas.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
+from kavka.testing.local import free_ports
 
 T0 = ("orders", 0)
 
@@ -88,6 +92,33 @@ def test_what_is_released_comes_again_and_what_is_rejected_does_not(tmp_path: Pa
             (row,) = answer.responses[0].partitions
             assert (row.error_code, row.acknowledge_error_code) == (0, 0)
             assert (await lag_of(world))[1] == 0
+
+    asyncio.run(scenario())
+
+
+def test_what_becomes_of_records_is_shown_in_numbers(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+
+    async def scenario() -> None:
+        async with world_at(tmp_path, {"kavka.metrics.listener": f"127.0.0.1:{port}"}) as world:
+            await prepared(world)
+            await world.produce("orders", 3)
+            member = await Member.make(world)
+            await member.join("orders")
+            await member.fetch([T0], wait_ms=5000)
+            assert code(await member.acknowledge({T0: [(0, 2, [ACCEPT, RELEASE, REJECT])]})) == 0
+            assert acquired(await member.fetch(wait_ms=5000)) == [(1, 1, 2)]
+            page = await asyncio.to_thread(lambda: urlopen(f"http://127.0.0.1:{port}/metrics").read().decode())
+            numbers = dict(line.rsplit(" ", 1) for line in page.splitlines() if line.startswith("kavka_share"))
+            labels = next(key[key.index("{") :] for key in numbers if key.startswith("kavka_share_lag"))
+            assert all(text in labels for text in ('"g"', '"orders"', '"0"'))
+            assert float(numbers[f"kavka_share_in_flight_records{labels}"]) == 2
+            assert float(numbers[f"kavka_share_lag_records{labels}"]) == 1
+            totals = {name: float(numbers[f"kavka_share_{name}_records_total"]) for name in SHARE_COUNTS}
+            assert totals == {
+                "acquired": 4, "redelivered": 1, "accepted": 1, "released": 1, "expired": 0, "archived": 1,
+            }  # fmt: skip
+            assert float(numbers["kavka_share_sessions"]) == 1
 
     asyncio.run(scenario())
 
@@ -240,6 +271,107 @@ def test_a_group_is_described_listed_moved_and_deleted(tmp_path: Path) -> None:
             assert (await forget(world, "nobody")).error_code == 69
             assert [await delete_group(world, name) for name in ("g", "new", "nobody")] == [0, 0, 69]
             assert [one.error_code for one in await describe(world, "g")] == [69]
+
+    asyncio.run(scenario())
+
+
+async def dead_letters(world: World, count: int) -> list[Any]:
+    async with Consumer(world.bootstrap) as consumer:
+        await consumer.assign("dlq", start="start")
+        found: list[Any] = []
+        while len(found) < count:
+            found += await consumer.read()
+        return found + await consumer.read(300)
+
+
+def test_records_that_are_given_up_become_dead_letters(tmp_path: Path) -> None:
+    settings = {
+        "errors.deadletterqueue.topic.name": "dlq",
+        "errors.deadletterqueue.copy.record.enable": "true",
+        "share.delivery.count.limit": "2",
+    }
+
+    async def scenario() -> None:
+        async with world_at(tmp_path) as world:
+            await prepared(world)
+            await world.create("dlq")
+            await world.configure("g", settings)
+            await world.produce("orders", 3)
+            member = await Member.make(world)
+            await member.join("orders")
+            await member.fetch([T0], wait_ms=5000)
+            assert code(await member.acknowledge({T0: [(0, 2, [REJECT, RELEASE, ACCEPT])]})) == 0
+            assert acquired(await member.fetch(wait_ms=5000)) == [(1, 1, 2)]
+            assert code(await member.acknowledge({T0: [(1, 1, [RELEASE])]})) == 0
+            found = await dead_letters(world, 2)
+            seen = [(one.value, dict(one.headers)) for one in found]
+            assert [value for value, _ in seen] == [b"v0", b"v1"]
+            for number, (_, headers) in enumerate(seen):
+                assert headers["__dlq.errors.topic"] == b"orders"
+                assert headers["__dlq.errors.group"] == b"g"
+                assert headers["__dlq.errors.partition"] == b"0"
+                assert headers["__dlq.errors.offset"] == str(number).encode()
+                assert headers["__dlq.errors.delivery.count"] == str(number + 1).encode()
+            assert (await lag_of(world))[1] == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_leader_that_died_amid_writing_dead_letters_leaves_none_out_and_none_twice(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with world_at(tmp_path) as world:
+            await prepared(world)
+            await world.create("dlq")
+            await world.configure("g", {"errors.deadletterqueue.topic.name": "dlq"})
+            await world.produce("orders", 3)
+            member = await Member.make(world)
+            await member.join("orders")
+            await member.fetch([T0], wait_ms=5000)
+            assert code(await member.acknowledge({T0: [(0, 0, [REJECT])]})) == 0
+            assert len(await dead_letters(world, 1)) == 1
+            member.connection.close()
+            # as if the leader had died before it could say that 0 is archived, and before it had written 1
+            rows = [writing.StateBatch(first_offset=0, last_offset=1, delivery_state=3, delivery_count=9)]
+            row = writing.PartitionData(
+                partition=0,
+                state_epoch=-1,
+                leader_epoch=-1,
+                start_offset=0,
+                delivery_complete_count=2,
+                state_batches=rows,
+            )
+            topic = writing.WriteStateData(topic_id=world.topic_ids["orders"], partitions=[row])
+            request = writing.WriteShareGroupStateRequest(group_id="g", topics=[topic])
+            answer = await world.ask(request, writing.WriteShareGroupStateResponse, 1)
+            assert answer.results[0].partitions[0].error_code == 0
+        topic_id = world.topic_ids["orders"]
+        async with world_at(tmp_path) as world:
+            world.topic_ids["orders"] = topic_id
+            heir = await Member.make(world, member_id="m2")
+            assert acquired(await heir.fetch([T0], wait_ms=10_000)) == [(2, 2, 2)]
+            found = await dead_letters(world, 2)
+            assert [dict(one.headers)["__dlq.errors.offset"] for one in found] == [b"0", b"1"]
+            assert [(one.key, one.value) for one in found] == [(None, None)] * 2
+
+    asyncio.run(scenario())
+
+
+def test_what_was_released_waits_and_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with world_at(tmp_path) as world:
+            await prepared(world, kavka_share_redelivery_delay_ms="1500", share_partition_max_record_locks="100")
+            await world.produce("orders", 150)
+            member = await Member.make(world)
+            await member.join("orders")
+            await opened(member)
+            while not (first := acquired(await member.fetch(max_records=100, mode=1, wait_ms=1000))):
+                pass
+            assert (first[0][0], first[-1][1]) == (0, 99)
+            assert code(await member.acknowledge({T0: [(0, 99, [RELEASE])]})) == 0
+            second = acquired(await member.fetch(max_records=100, mode=1, wait_ms=0))
+            assert (second[0][0], {count for _, _, count in second}) == (100, {1})  # past those that wait
+            third = acquired(await member.fetch(max_records=100, mode=1, wait_ms=20_000))
+            assert (third[0][0], {count for _, _, count in third}) == (0, {2})
 
     asyncio.run(scenario())
 

@@ -140,6 +140,11 @@ def test_internal_topics_are_created_and_tasks_assigned(play: Callable[..., None
             [found, gone] = await world.described("g", "x")
             assert (found.error_code, found.group_state, gone.error_code) == (0, "Stable", 69)
             assert found.authorized_operations > 0
+            group = await admin.describe_group("g")
+            assert (group.type, group.state, len(group.members[0].partitions)) == ("streams", "Stable", 3)
+            assert group.topology is not None
+            [part] = group.topology.subtopologies
+            assert (part.changelog_topics, [task.partition for task in part.tasks]) == ({"counts": 3}, [0, 1, 2])
             [listed] = await admin.list_groups()
             assert (listed.id, listed.state, listed.type) == ("g", "Stable", "streams")
             assert (await world.beat(-1)).error_code == 0
@@ -168,7 +173,7 @@ def test_what_is_refused(play: Callable[..., None]) -> None:
             await admin.create_topic("words")
         for name in ("__consumer_offsets", "a/b"):
             reply = await world.beat(topology=counting(name))
-            assert (reply.error_code, reply.status) == (130, None)
+            assert (reply.error_code, reply.status) == (130, [])
         assert (await world.beat(topology=counting("secret"))).error_code == 29
         assert (await world.beat(5)).error_code == 69
         reply = await world.beat()

@@ -196,6 +196,43 @@ def test_a_topic_that_is_tiered_no_more_gives_up_what_is_remote(tmp_path: Path) 
     play(tmp_path, scenario)
 
 
+def test_a_topic_that_becomes_tiered_has_its_old_segments_copied_and_new_partitions_too(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await world.create(remote_storage_enable="false", local_retention_bytes=-2)
+        await world.produce(*range(6))
+        assert await world.offsets(EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING) == [0, 0, -1, -1]
+        await world.alter(remote_storage_enable="true", local_retention_bytes=1)
+        await world.becomes(LATEST_TIERED, 3)
+        await world.becomes(EARLIEST_LOCAL, 4)
+        await world.admin.create_partitions(TOPIC, 2)
+        await world.pool.refresh([TOPIC])
+        await world.produce(*range(6), partition=1)
+        await world.becomes(EARLIEST_LOCAL, 4, partition=1)
+        for partition in (0, 1):
+            assert await world.read(partition=partition) == [value_of(number) for number in range(6)]
+
+    play(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    "lost", ["log-start-offset-checkpoint", "replication-offset-checkpoint", "recovery-point-offset-checkpoint"]
+)
+def test_lost_checkpoints_are_made_up_for(tmp_path: Path, lost: str) -> None:
+    async def first(world: World) -> None:
+        await fill(world)
+        await world.alter(retention_bytes=3 * 2 * batch_bytes())
+        await world.becomes(EARLIEST, 4)
+
+    async def second(world: World) -> None:
+        await until(lambda: is_known(world))
+        await world.becomes(EARLIEST, 4)
+        assert await world.read() == [value_of(number) for number in range(4, 10)]
+
+    play(tmp_path, first)
+    (tmp_path / "data" / lost).unlink()
+    play(tmp_path, second)
+
+
 def test_a_deleted_topic_leaves_nothing_and_one_of_its_name_begins_anew(tmp_path: Path) -> None:
     async def delete(world: World) -> None:
         await fill(world)
@@ -230,15 +267,17 @@ def test_committed_reads_see_no_aborted_record_on_either_side_of_the_border(tmp_
                 producer.begin()
                 await producer.send_and_wait(TOPIC, value_of(number), partition=0)
                 await (producer.commit() if number % 2 else producer.abort())
-            await world.becomes(LATEST_TIERED, 13)
-            await world.becomes(EARLIEST_LOCAL, 14)
+            await world.becomes(LATEST_TIERED, 14)  # a marker is larger: here each batch is a segment
+            await world.becomes(EARLIEST_LOCAL, 15)
             producer.begin()
             await producer.send_and_wait(TOPIC, value_of(8), partition=0)
-            await world.produce(*range(100, 108))  # behind an open transaction nothing is copied
-            await asyncio.sleep(0.3)
-            assert await world.offset(LATEST_TIERED) == 15
+            await world.produce(*range(100, 108))
+            await world.create("others")
+            await world.produce(*range(4), topic="others")
+            await world.becomes(LATEST_TIERED, 1, "others")
+            assert await world.offset(LATEST_TIERED) == 15  # behind an open transaction nothing is copied
             await producer.commit()
-        await world.becomes(LATEST_TIERED, 23)
+        await world.becomes(LATEST_TIERED, 24)
         assert await world.read(committed=True) == [value_of(number) for number in (1, 3, 5, 7, 8, *range(100, 108))]
         assert len(await world.read()) == 9 + 8
 

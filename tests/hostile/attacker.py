@@ -54,9 +54,18 @@ def produce(raw: Raw, topic: str, records: bytes) -> tuple[int, int]:
     return row.error_code, row.base_offset
 
 
+def memory_bytes(pid: int) -> tuple[int, int]:
+    """The memory that a process has, and the most that it has had."""
+    found: dict[str, int] = {}
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name in ("VmRSS", "VmHWM"):
+            found[name] = int(value.split()[0]) << 10
+    if not found:
+        raise AssertionError("the process is gone")
+    return found["VmRSS"], found["VmHWM"]
+
+
 def peak_bytes(pid: int) -> int:
     """The most memory that a process has had so far."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) << 10
-    raise AssertionError("the process is gone")
+    return memory_bytes(pid)[1]

@@ -15,9 +15,11 @@ from xml.etree import ElementTree
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 POM = HERE / "pom.xml"
+STREAMS_POM = HERE / "streams.xml"
 LOGGING = HERE / "log4j2.properties"
 MAVEN_TIMEOUT_S = 900
 TEST_JARS = ("kafka-storage", "kafka-clients")
+STREAMS_TEST_JARS = ("kafka-streams", "kafka-clients")
 
 
 class FetchError(Exception):
@@ -43,12 +45,18 @@ def test_folder() -> Path:
     return folder() / "test"
 
 
-def is_complete(jars: Path) -> bool:
+def streams_folder() -> Path:
+    """The folder of Kafka Streams and Kafka Connect, with the tests of the former."""
+    jars = folder()
+    return jars.with_name(f"{jars.name}-streams")
+
+
+def is_complete(jars: Path, pom: Path = POM) -> bool:
     """Whether the folder was filled from the pom as it is now."""
     if os.environ.get("KAVKA_KAFKA_JARS"):
         return any(jars.glob("kafka-clients-*.jar"))
     marker = jars / "pom.xml"
-    return marker.is_file() and marker.read_bytes() == POM.read_bytes() and (jars / "test").is_dir()
+    return marker.is_file() and marker.read_bytes() == pom.read_bytes() and (jars / "test").is_dir()
 
 
 def missing_programs() -> list[str]:
@@ -56,7 +64,7 @@ def missing_programs() -> list[str]:
     return [program for program in ("java", "javac", "mvn") if shutil.which(program) is None]
 
 
-def fetch(jars: Path) -> None:
+def fetch(jars: Path, pom: Path = POM, test_jars: tuple[str, ...] = TEST_JARS) -> None:
     """Fill the folder, whole or not at all."""
     missing = missing_programs()
     if missing:
@@ -64,17 +72,17 @@ def fetch(jars: Path) -> None:
     partial = jars.with_name(jars.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    _maven("dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial}")
-    for name in TEST_JARS:
+    _maven(pom, "dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial}")
+    for name in test_jars:
         artifact = f"org.apache.kafka:{name}:{kafka_version()}:jar:test"
-        _maven("dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={partial / 'test'}")
-    shutil.copyfile(POM, partial / "pom.xml")
+        _maven(pom, "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={partial / 'test'}")
+    shutil.copyfile(pom, partial / "pom.xml")
     shutil.rmtree(jars, ignore_errors=True)
     partial.rename(jars)
 
 
-def _maven(*arguments: str) -> None:
-    command = ["mvn", "-q", "-B", "-f", str(POM), *arguments]
+def _maven(pom: Path, *arguments: str) -> None:
+    command = ["mvn", "-q", "-B", "-f", str(pom), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired:
@@ -91,6 +99,9 @@ def main() -> int:
         if not is_complete(jars):
             sys.stderr.write(f"fetching Apache Kafka {kafka_version()} into {jars}\n")
             fetch(jars)
+        if not is_complete(streams_folder(), STREAMS_POM):
+            sys.stderr.write(f"fetching Kafka Streams and Connect {kafka_version()} into {streams_folder()}\n")
+            fetch(streams_folder(), STREAMS_POM, STREAMS_TEST_JARS)
     except FetchError as reason:
         sys.stderr.write(f"Apache Kafka's jars cannot be fetched: {reason}\n")
         return 1

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
+from kavka.broker.collecting import Collecting
 from kavka.broker.config import NodeConfig
 from kavka.broker.controller_role import ControllerRole
 from kavka.broker.coordinating import Coordinating
@@ -16,9 +17,16 @@ from kavka.broker.gate import Gate
 from kavka.broker.handlers import HANDLERS
 from kavka.broker.handlers.fetch import Fetch
 from kavka.broker.handlers.produce import Produce
-from kavka.broker.limits import connection_limits, socket_options
+from kavka.broker.limits import connection_limits, frame_caps, socket_options
 from kavka.broker.live_listeners import Bind, LiveListeners
-from kavka.broker.metrics import LoopWatch, show_coordinators, show_quotas, show_replicas, show_traffic
+from kavka.broker.metrics import (
+    LoopWatch,
+    show_coordinators,
+    show_quotas,
+    show_replicas,
+    show_share_groups,
+    show_traffic,
+)
 from kavka.broker.ports import Ports
 from kavka.broker.quotas import Quotas
 from kavka.broker.spreading import Spreading
@@ -238,7 +246,9 @@ class BrokerRole:
             return inner if self._alone else spreading.wrap(key, inner)
 
         late = self._coordinating
-        return Dispatcher(HANDLERS, services, hot, node.tasks, node.clock, wrap=wrap, late=late)
+        return Dispatcher(
+            HANDLERS, services, hot, node.tasks, node.clock, wrap=wrap, late=late, caps=frame_caps(node.config.values)
+        )
 
     # -- coming up ------------------------------------------------------------------------------
 
@@ -256,7 +266,8 @@ class BrokerRole:
             self._running.append(self._node.tasks.create_task(self._lifecycle.run()))
         services: list[Service] = [self._server, self._coordinating, self._requested]
         services.append(Housekeeping(self._replicas, self._syncer, self._node.clock))
-        services += [self._cleaner, LoopWatch(self._node.metrics, self._node.clock)]
+        services += [self._cleaner, LoopWatch(self._node.metrics, self._node.clock, self._dispatcher.holding)]
+        services.append(Collecting(self._dispatcher.busy))
         services += self._replicating.services if self._replicating is not None else ()
         services += [self._tending] if self._tending is not None else ()
         self._running += [self._node.tasks.create_task(service.run()) for service in services]
@@ -292,6 +303,7 @@ class BrokerRole:
         show_quotas(metrics, self._node.quotas)
         show_replicas(metrics, self._replicas, self._sessions, self._cleaner)
         show_coordinators(metrics, self._coordinating)
+        show_share_groups(metrics, self._coordinating)
         if self._tending is not None:
             self._tending.show(metrics)
 

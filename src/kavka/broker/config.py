@@ -25,6 +25,7 @@ from kavka.model.settings import (
     CONTROLLER_QUORUM_BOOTSTRAP_SERVERS,
     CONTROLLER_QUORUM_VOTERS,
     CORDONED_LOG_DIRS,
+    EARLY_START_LISTENERS,
     KAVKA_LOG_FORMAT,
     KAVKA_LOG_LEVEL,
     KAVKA_REMOTE_STORAGE_URL,
@@ -68,6 +69,8 @@ class NodeConfig:
     metadata_dir: str
     values: Values
     warnings: tuple[str, ...] = ()
+    accept_loss: bool = False
+    """Whether metadata that was committed and is missing may be given up."""
 
 
 def load_config(
@@ -125,7 +128,7 @@ def node_config(
         check_broker(values)
         config = _assemble(values, this_host or reachable_name)
         authorizer_of(values)  # one that cannot be honoured must not look as if it were
-        for check in (_check_identity, _check_directories, _check_timeouts):
+        for check in (_check_identity, _check_directories, _check_timeouts, _check_early):
             check(config)
         if not config.standalone:
             _check_member(config)
@@ -258,6 +261,16 @@ def _check_timeouts(config: NodeConfig) -> None:
         idle < 0 or values[CONNECTION_FAILED_AUTHENTICATION_DELAY_MS] < idle,
         f"{CONNECTIONS_MAX_IDLE_MS.name}: it must be more than {CONNECTION_FAILED_AUTHENTICATION_DELAY_MS.name}",
     )
+
+
+def _check_early(config: NodeConfig) -> None:
+    """Controllers are heard before there are any access rules, else there never would be; brokers never are."""
+    named = {name.upper() for name in config.values[EARLY_START_LISTENERS] or ()}
+    known = {listener.listener for listener in (*config.listeners, *config.controller_listeners)}
+    unknown = ", ".join(sorted(named - known))
+    _demand(not unknown, f"{EARLY_START_LISTENERS.name}: {unknown} is not among listeners")
+    late = ", ".join(sorted(named & {listener.listener for listener in config.listeners}))
+    _demand(not late, f"{EARLY_START_LISTENERS.name}: {late} is a broker's, which is never served before")
 
 
 def _check_member(config: NodeConfig) -> None:

@@ -9,12 +9,14 @@ from typing import Any, Protocol, TypeVar
 
 from kavka.broker.context import Context
 from kavka.broker.forwarding import Forwarding
+from kavka.broker.handlers.marks import Parts
 from kavka.broker.live_listeners import check_listeners
 from kavka.controller.configs import Op, Outcomes, applied
 from kavka.metadata.image import ConfigResource, ConfigsImage, ResourceType
+from kavka.metadata.live import LiveSettings
 from kavka.model.errors import BY_CODE, InvalidConfig, InvalidRequest, KafkaError, UnknownServerError
-from kavka.model.settings import SettingError, Values, with_dynamic
-from kavka.model.settings.rules import validate_broker
+from kavka.model.settings import SettingError, with_dynamic
+from kavka.model.settings.rules import check_threads, validate_broker
 from kavka.protocol.schema import replace
 from kavka.security.acl import Operation
 from kavka.security.acl import ResourceType as AclResource
@@ -24,6 +26,13 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+TRIED = (".ssl.", ".sasl.")
+"""In the names of settings that are tried before they are changed."""
+
+MAX_KEYS = 1_000
+"""More than any resource has settings: of more, some are unknown."""
+RESOURCES = Parts(("resources",), ("responses",), unique=("resource_type", "resource_name"))
+"""Resources are changed one by one."""
 Texts = Mapping[str, str | None]
 CHANGEABLE = frozenset({ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP, ResourceType.CLIENT_METRICS})
 
@@ -55,10 +64,10 @@ class ConfigRequest(Protocol):
 class ConfigChecks:
     """Checks the resources of one request, for one node."""
 
-    def __init__(self, node_id: int | None, static: Values, configs: ConfigsImage) -> None:
+    def __init__(self, node_id: int | None, settings: LiveSettings, configs: ConfigsImage) -> None:
         """`node_id` is the broker's that was asked; None at a controller, where a broker has checked already."""
         self._node_id = node_id
-        self._static = static
+        self._settings = settings
         self._configs = configs
 
     def replacement(self, resource: RequestedResource) -> dict[str, str | None]:
@@ -82,6 +91,8 @@ class ConfigChecks:
     def _check_keys(
         self, resource: RequestedResource, empty: Sequence[str], types: Collection[int] = CHANGEABLE
     ) -> None:
+        if len(resource.configs) > MAX_KEYS:
+            raise InvalidConfig(f"no resource has {len(resource.configs)} settings")
         names = Counter(one.name for one in resource.configs)
         if len(names) < len(resource.configs):
             raise InvalidRequest(f"{next(name for name, times in names.items() if times > 1)} is set more than once")
@@ -99,15 +110,19 @@ class ConfigChecks:
             raise InvalidRequest(f"this is broker {self._node_id}: broker {name} is configured at its own address")
         new = {key: text for key, text in texts.items() if text is not None}
         configs = self._configs
+        static = self._settings.static
         after = validate_broker(
-            self._static,
+            static,
             per_broker=new if name else configs.of_broker(self._node_id),
             cluster=configs.of_all_brokers if name else new,
             one_broker=bool(name),
         )
-        before = with_dynamic(self._static, configs.of_broker(self._node_id), configs.of_all_brokers)
+        before = with_dynamic(static, configs.of_broker(self._node_id), configs.of_all_brokers)
         try:
-            check_listeners(self._static, before, after)
+            check_threads(before, after)
+            check_listeners(static, before, after)
+            if any(part in one.name for one in resource.configs for part in TRIED):
+                self._settings.check(after)
         except SettingError as error:
             raise InvalidRequest(str(error)) from None
 

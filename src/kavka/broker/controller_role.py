@@ -12,7 +12,7 @@ from kavka.broker.dispatch import Dispatcher
 from kavka.broker.forwarding import Forwarding
 from kavka.broker.gate import Gate
 from kavka.broker.handlers import HANDLERS
-from kavka.broker.limits import connection_limits, socket_options
+from kavka.broker.limits import connection_limits, frame_caps, socket_options
 from kavka.client.connector import Connector
 from kavka.metadata.live import LiveSettings
 from kavka.model.clock import Clock
@@ -47,7 +47,8 @@ class ControllerRole:
         self._channels: list[ControllerChannel] = []
         values = config.values
         own = (controller, controller.quorum, settings, Forwarding(), gate)
-        self.dispatcher = Dispatcher(HANDLERS, (*own, *services), {}, tasks, clock, kind=CONTROLLER)
+        caps = frame_caps(values)
+        self.dispatcher = Dispatcher(HANDLERS, (*own, *services), {}, tasks, clock, kind=CONTROLLER, caps=caps)
         limits, options = connection_limits(values), socket_options(values)
         self.server = Server(listeners, self.dispatcher, limits, options, clock, gate.admit)
 

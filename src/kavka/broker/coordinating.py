@@ -24,6 +24,7 @@ from kavka.replica.syncing import Syncer
 if TYPE_CHECKING:
     from kavka.runtime.coordinators import Coordinator, HostNode, InternalTopic, Make, NodeCoordinators
     from kavka.runtime.shard import Port
+    from kavka.runtime.share_leader import ShareLeader
     from kavka.runtime.verification import Verification
 
 
@@ -109,6 +110,16 @@ class Coordinating:
 
             self._verification = next(one for one in self if isinstance(one, Verification))
         return self._verification
+
+    @property
+    def share_leader(self) -> ShareLeader | None:
+        """Who serves the share partitions of this node; None before it is made."""
+        if self._made is None:
+            return None
+        from kavka.runtime.share_leader import ShareLeader
+
+        services = (service for one in self._made for service in one.services)
+        return next((service for service in services if isinstance(service, ShareLeader)), None)
 
     @property
     def passed_over(self) -> Mapping[str, int]:

@@ -1,7 +1,8 @@
 """From a frame to a handler and back to bytes; the only place that makes a response of an error.
 
 Produce and Fetch are served by `hot` handlers that read the frame themselves. The others are async
-functions; each is stepped once right here, and becomes a task only if it really has to wait.
+functions; each is stepped once right here, and becomes a task only if it really has to wait. Large requests are read,
+and late answers written, in slices; so is the work of handlers that give way while they have much to do.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ import inspect
 import logging
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from itertools import chain
-from time import perf_counter_ns
-from typing import Any, Protocol, get_type_hints
+from time import monotonic, perf_counter_ns
+from typing import Any, Final, Protocol, get_type_hints
 
 from kavka.broker.context import BROKER, Context, Kind
 from kavka.broker.handlers import latest_version, load, modules
-from kavka.broker.handlers.marks import Right, needs_of, request_of
+from kavka.broker.handlers.marks import Right, needs_of, parts_of, request_of
+from kavka.broker.holding import Holding
+from kavka.broker.lane import Lane
+from kavka.broker.parts import served_in_parts
 from kavka.broker.quotas import Quotas
 from kavka.broker.slots import Place, Slots
-from kavka.broker.throttling import Throttled
+from kavka.broker.throttling import Throttled, limited
 from kavka.kernels.frames import parse_header
 from kavka.metadata.live import LiveSettings
 from kavka.model.clock import Clock
@@ -27,8 +31,10 @@ from kavka.model.errors import KafkaError, MalformedMessage, UnknownServerError,
 from kavka.model.types import Piece
 from kavka.net.connection import Connection
 from kavka.net.responses import PENDING, Reply
-from kavka.protocol.compiler import decode
-from kavka.protocol.header import encode_response
+from kavka.protocol.compiler import decode, decode_steps
+from kavka.protocol.frame_caps import FrameCaps
+from kavka.protocol.header import encode_response, encode_response_steps
+from kavka.protocol.primitives import STEP_ITEMS
 from kavka.protocol.refusal import refusal
 from kavka.protocol.registry import API, Api, ApiKey
 from kavka.protocol.schema import declared, replace
@@ -36,6 +42,11 @@ from kavka.protocol.schema import declared, replace
 log = logging.getLogger(__name__)
 
 Handler = Callable[[Any, Context], Coroutine[Any, Any, Any]]
+
+AT_ONCE_BYTES: Final = 16 * 1024
+"""Up to here a request is decoded in one go, which takes a few milliseconds at most."""
+LARGE_BYTES: Final = 64 * 1024
+"""From here on the time is taken that even Produce and Fetch hold the loop."""
 
 
 class HotHandler(Protocol):
@@ -72,8 +83,12 @@ class Dispatcher:
         kind: Kind = BROKER,
         wrap: Callable[[int, Handler], Handler] | None = None,
         late: Iterable[object] = (),
+        caps: FrameCaps = FrameCaps(),  # noqa: B008  (it cannot change)
     ) -> None:
         """Services that are `late` are not looked at before a handler needs one that is not among the others."""
+        self._max_steps = caps.items // STEP_ITEMS
+        self._lane = Lane()
+        self.holding = Holding()
         self._services = (*services, self)
         self._late = late
         self._tasks = tasks
@@ -93,6 +108,10 @@ class Dispatcher:
         self._versions = {
             key: (API[key].min_version, latest_version(API[key], values), calls.get(key)) for key in self.requests
         }
+
+    def busy(self) -> bool:
+        """Whether long requests are under way."""
+        return self._lane.busy
 
     def hold_against(self, quotas: Quotas) -> None:
         """Count what clients use, as long as any has a quota."""
@@ -128,23 +147,36 @@ class Dispatcher:
                 return self._unsupported_api_versions(connection, correlation_id, client_id)
             raise UnsupportedVersion(f"{API[key].name} has no version {version}")
         if self._quotas is not None:
-            allowance = self._quotas.of(connection.session, client_id)
-            if allowance is not None:
-                counted = Throttled(connection, self._quotas, allowance, key, version, end - start)
+            counted = limited(self._quotas, connection, key, version, client_id, end - start)
+            if counted is not None:
                 if hot is not None:
                     return counted.settle(hot(counted, buffer, pos, end, version, correlation_id, client_id))
                 return counted.settle(self._begin(counted, key, buffer[:end], pos, version, correlation_id, client_id))
-        if hot is not None:
+        if hot is None:
+            return self._begin(connection, key, buffer[:end], pos, version, correlation_id, client_id)
+        if end - pos < LARGE_BYTES:
             return hot(connection, buffer, pos, end, version, correlation_id, client_id)
-        return self._begin(connection, key, buffer[:end], pos, version, correlation_id, client_id)
+        began = monotonic()
+        reply = hot(connection, buffer, pos, end, version, correlation_id, client_id)
+        self.holding.note(key, version, client_id, connection.session, began)
+        return reply
 
     def _begin(
         self, asker: Asker, key: int, frame: memoryview, pos: int, version: int, correlation_id: int, client_id: str
     ) -> Reply:
+        began = monotonic()
+        context = self._context(asker, key, version, client_id)
+        if len(frame) - pos > AT_ONCE_BYTES:
+            slot = asker.open_slot(exclusive=True)
+            asker.serve_large(len(frame) - pos)
+            counted = asker if type(asker) is Throttled else None
+            self._spawn(asker, self._read(slot, API[key], correlation_id, bytes(frame[pos:]), context, counted))
+            return PENDING
         api = API[key]
         request = decode(api.request(), frame, version, pos)
-        context = self._context(asker, key, version, client_id)
-        return self._step(asker, api, correlation_id, request, context)
+        reply = self._step(asker, api, correlation_id, request, context)
+        self.holding.note(key, version, client_id, asker.session, began)
+        return reply
 
     def _unsupported_api_versions(self, connection: Connection, correlation_id: int, client_id: str) -> list[Piece]:
         api = API[ApiKey.API_VERSIONS]
@@ -193,18 +225,50 @@ class Dispatcher:
             return self._refuse(api, request, context.api_version, correlation_id, error)
         slot = asker.open_slot(exclusive=True)
         counted = asker if type(asker) is Throttled else None
-        rest = Resumed(work, waits_for, counted)
-        finishing = self._finish(slot, api, correlation_id, request, context.api_version, rest)
+        rest = Resumed(work, waits_for, self._lane, self.holding, context, slot, counted)
+        if not self._spawn(asker, self._finish(slot, api, correlation_id, request, context.api_version, rest)):
+            work.close()
+        return PENDING
+
+    def _spawn(self, asker: Asker, finishing: Coroutine[Any, Any, None]) -> bool:
+        """Go on in a task of its own; False if the node has stopped, and nobody would."""
         try:
             task = self._tasks.create_task(finishing)
-        except RuntimeError:  # the node has stopped, and nobody would go on with this
+        except RuntimeError:
             finishing.close()
-            work.close()
             asker.close()
-            return PENDING
+            return False
         self._waiting.add(task)
         task.add_done_callback(self._waiting.discard)
-        return PENDING
+        return True
+
+    async def _read(
+        self, slot: Place, api: Api, correlation_id: int, body: bytes, context: Context, counted: Throttled | None
+    ) -> None:
+        """Serve a large request: decode it in slices, as one of a few at a time."""
+        room = await self._lane.enter()
+        try:
+            if slot.left:
+                slot.abort()
+                return
+            version = context.api_version
+            try:
+                request = await self._lane.run(decode_steps(api.request(), body, version), self._max_steps)
+            except KafkaError as error:
+                log.info(
+                    "closing a connection of client %r at %s, whose %s cannot be read: %s",
+                    context.client_id,
+                    context.client_host,
+                    api.name,
+                    error,
+                )
+                slot.abort()
+                return
+            work = self._handler(api.key)(request, context)
+            rest = Resumed(work, None, self._lane, self.holding, context, slot, counted, room.leave)
+            await self._finish(slot, api, correlation_id, request, version, rest)
+        finally:
+            room.leave()
 
     def give_up(self) -> None:
         """Answer nobody who still waits: the node stops."""
@@ -219,7 +283,7 @@ class Dispatcher:
                 response = await work
                 if work.counted is not None:
                     work.counted.told_ms = getattr(response, "throttle_time_ms", 0)
-                pieces = encode_response(api.key, version, correlation_id, response)
+                pieces = await self._lane.run(encode_response_steps(api.key, version, correlation_id, response))
             except Exception as error:
                 pieces = self._refuse(api, request, version, correlation_id, error)
             slot.answer(pieces)
@@ -248,27 +312,56 @@ class Dispatcher:
 
 
 class Resumed:
-    """The rest of a coroutine that was stepped once and then had to wait."""
+    """The rest of a coroutine that was stepped once and then had to wait; one that gives way has turns in the lane."""
 
-    __slots__ = ("_first", "_work", "counted")
+    __slots__ = ("_context", "_first", "_holding", "_lane", "_slot", "_waits", "_work", "counted")
 
-    def __init__(self, work: Coroutine[Any, Any, Any], first: Any, counted: Throttled | None) -> None:
+    def __init__(
+        self,
+        work: Coroutine[Any, Any, Any],
+        first: Any,
+        lane: Lane,
+        holding: Holding,
+        context: Context,
+        slot: Place,
+        counted: Throttled | None,
+        waits: Callable[[], None] | None = None,
+    ) -> None:
+        """`waits` is called when it waits for something else than its turn."""
+        self._slot = slot
         self._work = work
         self._first = first
+        self._lane = lane
+        self._holding = holding
+        self._context = context
+        self._waits = waits
         self.counted = counted
         """The request, if somebody wants to know how long it keeps the loop busy."""
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        work, waits_for = self._work, self._first
+        work, waits_for, context = self._work, self._first, self._context
+        began = monotonic()
         try:
             while True:
+                sent = None
                 try:
-                    sent = yield waits_for
+                    if waits_for is None:  # what `asyncio.sleep(0)` waits for
+                        yield from self._lane.turn().__await__()
+                        if self._slot.left:
+                            self._slot.abort()
+                            raise asyncio.CancelledError  # nobody waits for the rest
+                    else:
+                        if self._waits is not None:
+                            self._waits()
+                        sent = yield waits_for
                 except BaseException as error:
                     waits_for = work.throw(error)
                 else:
+                    began = monotonic()
                     waits_for = work.send(sent) if self.counted is None else self._timed(self.counted, sent)
+                    self._holding.note(context.api_key, context.api_version, context.client_id, context.session, began)
         except StopIteration as stop:
+            self._holding.note(context.api_key, context.api_version, context.client_id, context.session, began)
             return stop.value
 
     def _timed(self, counted: Throttled, sent: Any) -> Any:
@@ -296,8 +389,9 @@ def bind(
     def bound(request: Any, context: Context) -> Coroutine[Any, Any, Any]:
         return function(request, context, **chosen)
 
-    needs = needs_of(function)
-    return bound if not isinstance(needs, Right) else _guarded(bound, needs)
+    needs, parts = needs_of(function), parts_of(function)
+    whole = served_in_parts(bound, parts) if parts else bound
+    return whole if not isinstance(needs, Right) else _guarded(whole, needs)
 
 
 def _guarded(handler: Handler, right: Right) -> Handler:

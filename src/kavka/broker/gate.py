@@ -7,10 +7,12 @@ from collections.abc import Callable
 from importlib import import_module
 from ipaddress import IPv6Address
 from typing import Final
+from weakref import WeakValueDictionary
 
 from kavka.metadata.access import AccessRules
 from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.image import MetadataImage
+from kavka.model.errors import UnknownServerError
 from kavka.model.settings import (
     ALLOW_EVERYONE_IF_NO_ACL_FOUND,
     AUTHORIZER_CLASS_NAME,
@@ -26,7 +28,9 @@ from kavka.security.authorizer import Authorizer, Decision
 audit = logging.getLogger("kafka.authorizer.logger")
 
 REMEMBERED: Final = 10_000
-"""How many decisions are remembered for one principal: the names come from clients."""
+"""How many decisions are remembered for one principal at one address: the names come from clients."""
+REMEMBERED_BY_ALL: Final = 200_000
+"""How many decisions are remembered for all of them together."""
 
 
 STANDARD: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -61,25 +65,44 @@ def _imported(name: str) -> type[Authorizer]:
 class Gate:
     """Who may do what on this node; follows the access rules of the metadata."""
 
-    def __init__(self, authorizer: Authorizer | None) -> None:
+    def __init__(self, authorizer: Authorizer | None, *, loaded: bool = True) -> None:
+        """Rules that are not `loaded` come with the first image; until then only super users are let through."""
         self.authorizer = authorizer
         """None where everybody may do everything."""
+        self.loaded = loaded
+        self.remembered = 0
+        """How many decisions are remembered."""
+        self._guards: WeakValueDictionary[tuple[str, str], PrincipalGuard] = WeakValueDictionary()
         self.rules = AccessRules()
-        self.version = 0
-        """Goes up whenever the rules change: what was decided before no longer counts."""
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Take over the rules of an image."""
+        self.loaded = True
         if self.rules.follow(image):
-            self.version += 1
+            self.forget()
 
     def admit(self, session: Session) -> None:
         """Set a guard on a session, for who it is now."""
         session.guard = self.guard(session.principal, session.client_host)
 
     def guard(self, principal: str, host: str) -> PrincipalGuard | None:
-        """Who knows what a principal at an address may do; None where nobody is kept from anything."""
-        return None if self.authorizer is None else PrincipalGuard(self, self.authorizer, principal, java_address(host))
+        """Who knows what a principal at an address may do; None where nobody is kept from anything.
+
+        All connections of a principal from an address have one, and with it what was decided already.
+        """
+        if self.authorizer is None:
+            return None
+        guard = self._guards.get((principal, host))
+        if guard is None:
+            guard = PrincipalGuard(self, self.authorizer, principal, java_address(host))
+            self._guards[principal, host] = guard
+        return guard
+
+    def forget(self) -> None:
+        """Forget everything that was decided."""
+        self.remembered = 0
+        for guard in list(self._guards.values()):
+            guard.forget()
 
 
 def java_address(host: str) -> str:
@@ -94,33 +117,21 @@ def java_address(host: str) -> str:
 class PrincipalGuard:
     """Knows what one principal may do, and remembers it until the rules change."""
 
-    __slots__ = ("_authorizer", "_decisions", "_gate", "_host", "_principal", "_version")
+    __slots__ = ("__weakref__", "_authorizer", "_decisions", "_gate", "_host", "_principal")
 
     def __init__(self, gate: Gate, authorizer: Authorizer, principal: str, host: str) -> None:
         self._gate = gate
         self._authorizer = authorizer
         self._principal = principal
         self._host = host
-        self._version = gate.version
         self._decisions: dict[tuple[int, int, str], Decision] = {}
 
     def allows(self, operation: int, resource_type: int, name: str, api_key: int, asked: bool = True) -> bool:
         """Whether something may be done; what was not `asked` for is only looked up, and no attempt."""
-        gate = self._gate
-        if self._version != gate.version or len(self._decisions) >= REMEMBERED:
-            self._version = gate.version
-            self._decisions.clear()
         key = (operation, resource_type, name)
         decision = self._decisions.get(key)
         if decision is None:
-            decision = self._decisions[key] = self._authorizer.decide(
-                gate.rules.acls,
-                self._principal,
-                self._host,
-                Operation(operation),
-                ResourceType(resource_type),
-                name,
-            )
+            decision = self._decide(*key)
         if decision.allowed:
             if asked and audit.isEnabledFor(logging.DEBUG):
                 self._tell(audit.debug, key, api_key, decision)
@@ -128,8 +139,32 @@ class PrincipalGuard:
             self._tell(audit.info, key, api_key, decision)
         return decision.allowed
 
+    def _decide(self, operation: int, resource_type: int, name: str) -> Decision:
+        gate = self._gate
+        self._require_rules()
+        if gate.remembered >= REMEMBERED_BY_ALL:
+            gate.forget()
+        elif len(self._decisions) >= REMEMBERED:
+            gate.remembered -= self.forget()
+        decision = self._decisions[operation, resource_type, name] = self._authorizer.decide(
+            gate.rules.acls, self._principal, self._host, Operation(operation), ResourceType(resource_type), name
+        )
+        gate.remembered += 1
+        return decision
+
+    def forget(self) -> int:
+        """Forget everything that was decided; how much that was."""
+        forgotten = len(self._decisions)
+        self._decisions.clear()
+        return forgotten
+
+    def _require_rules(self) -> None:
+        if not self._gate.loaded and not self._authorizer.is_super_user(self._principal):
+            raise UnknownServerError("the access rules are not loaded yet")  # what Kafka's AuthorizerNotReady becomes
+
     def allows_any(self, operation: int, resource_type: int) -> bool:
         """Whether something may be done with at least one resource of a type."""
+        self._require_rules()
         return self._authorizer.decide_any(
             self._gate.rules.acls, self._principal, self._host, Operation(operation), ResourceType(resource_type)
         ).allowed

@@ -27,6 +27,7 @@ def keep(connection: Slots, request: memoryview, version: int, correlation_id: i
     """Keep a copy of a request, as the connection goes on to use its buffer."""
     copy = memoryview(bytes(request))
     place = OneSlot(connection.open_slot(exclusive=True), connection.session)
+    connection.serve_large(len(copy))
     return Kept(place, parse_produce(copy, 0, len(copy), version), len(copy), version, correlation_id, client_id)
 
 

@@ -162,16 +162,17 @@ class Keys:
             self._asked.clear()
             for name in self._contexts:
                 stamps = stamps_of(ListenerValues(self._values, name))
-                if stamps != self._stamps.get(name):
+                before = self._stamps.get(name)
+                if stamps != before:
                     self._stamps[name] = stamps  # a bad file is tried once, not every second
-                    await self._reload(name)
+                    await self._reload(name, logger.debug if before is None else logger.info)
             try:
                 async with within(LOOK_SECONDS):
                     await self._asked.wait()
             except TimeoutError:
                 continue
 
-    async def _reload(self, name: str) -> None:
+    async def _reload(self, name: str, tell: Callable[..., None]) -> None:
         values, loop = self._values, asyncio.get_running_loop()
         try:
             new = await loop.run_in_executor(None, self.build, name, values)
@@ -183,7 +184,7 @@ class Keys:
         self._contexts[name] = new
         self.reloaded += 1
         until = f", valid until {new.says['notAfter']}" if new.says else ""
-        logger.info("the certificates of listener %s were read again%s", name, until)
+        tell("the certificates of listener %s were read again%s", name, until)
 
 
 def stamps_of(own: ListenerValues) -> Stamps:

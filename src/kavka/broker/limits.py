@@ -9,9 +9,11 @@ from typing import Final
 from kavka.broker.quotas import Quotas, client_windows
 from kavka.model.settings import (
     CONNECTIONS_MAX_IDLE_MS,
+    KAVKA_LIST_REQUEST_MAX_BYTES,
     MAX_CONNECTION_CREATION_RATE,
     MAX_CONNECTIONS,
     MAX_CONNECTIONS_PER_IP,
+    QUEUED_MAX_REQUEST_BYTES,
     SOCKET_LISTEN_BACKLOG_SIZE,
     SOCKET_RECEIVE_BUFFER_BYTES,
     SOCKET_REQUEST_MAX_BYTES,
@@ -22,7 +24,9 @@ from kavka.model.settings import (
 from kavka.model.settings.listeners import ListenerValues
 from kavka.model.settings.rules import connection_overrides
 from kavka.net.limits import ConnectionLimits
+from kavka.net.memory import DEFAULT_BYTES
 from kavka.net.server import SocketOptions
+from kavka.protocol.frame_caps import FrameCaps
 
 KEPT_FILES: Final = 32
 """Descriptors that are neither for logs nor for connections: listeners, the loop, checkpoints, workers' pipes."""
@@ -41,6 +45,17 @@ def socket_options(values: Values) -> SocketOptions:
     )
 
 
+def frame_caps(values: Values) -> FrameCaps:
+    """How large requests may be."""
+    return FrameCaps(values[SOCKET_REQUEST_MAX_BYTES], values[KAVKA_LIST_REQUEST_MAX_BYTES])
+
+
+def queued_bytes(values: Values) -> int:
+    """What requests that are not served and answers that are not sent may take together."""
+    asked = values[QUEUED_MAX_REQUEST_BYTES]
+    return asked if asked > 0 else max(DEFAULT_BYTES, values[SOCKET_REQUEST_MAX_BYTES])
+
+
 def connection_limits(
     values: Values, listeners: Collection[str] = (), protected: str = "", quotas: Quotas | None = None
 ) -> ConnectionLimits:
@@ -56,6 +71,8 @@ def connection_limits(
         per_host=values[MAX_CONNECTIONS_PER_IP],
         per_host_overrides=connection_overrides(values),
         max_frame_bytes=values[SOCKET_REQUEST_MAX_BYTES],
+        cap_of=frame_caps(values).of,
+        queued_bytes=queued_bytes(values),
         idle_ms=values[CONNECTIONS_MAX_IDLE_MS],
         per_listener={name: of[MAX_CONNECTIONS] for name, of in of_listeners.items()},
         rate=values[MAX_CONNECTION_CREATION_RATE],

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 import uvloop
 
+from kavka.broker.collecting import NEVER
 from kavka.broker.config import NodeConfig
+from kavka.broker.limits import KEPT_FILES
 from kavka.broker.wiring import Node, ReadyReport
 from kavka.model.clock import SystemClock
 from kavka.model.errors import InvalidConfig, KafkaStorageError, RequestTimedOut
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+FEWEST_FILES: Final = 128
+FEW_FILES: Final = 4096
+"""Below this the operator is told how many connections there is room for."""
 SECRET_OPTION: Final = re.compile("^user_|password|secret", re.IGNORECASE)
 """The options of a login module whose values are nobody's business."""
 
@@ -43,7 +48,10 @@ def run_node(
     """Serve until SIGTERM or SIGINT; the exit status."""
     values = config.values
     set_up_logging(values[KAVKA_LOG_LEVEL], values[KAVKA_LOG_FORMAT], secrets=secrets_of(values))
-    raise_open_files()
+    too_few = check_open_files(raise_open_files())
+    if too_few is not None:
+        sys.stderr.write(f"kavka: {too_few}\n")
+        return 1
     for warning in config.warnings:
         log.warning("%s", warning)
     status = 0
@@ -92,8 +100,11 @@ async def serve(
             said_ready.append(ready_file)
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*gc.get_threshold()[:2], NEVER)  # `Collecting` does it when nothing large is in memory
 
-    await Node(config, disk, SystemClock(), store=store).run(ready, stopping)
+    node = Node(config, disk, SystemClock(), store=store)
+    loop.add_signal_handler(signal.SIGHUP, node.reload)
+    await node.run(ready, stopping)
 
 
 def told_otherwise(config: NodeConfig) -> str:
@@ -129,8 +140,21 @@ def secrets_of(values: Values) -> list[str]:
     return found
 
 
-def raise_open_files() -> None:
-    """Take as many file descriptors as the system gives without asking."""
+def raise_open_files() -> int:
+    """Take as many file descriptors as the system gives without asking; how many those are."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
+    if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard if hard != resource.RLIM_INFINITY else sys.maxsize
+
+
+def check_open_files(limit: int) -> str | None:
+    """Why a node with so many file descriptors is not worth starting, if it is not; warns of few."""
+    if limit < FEWEST_FILES:
+        return f"only {limit} files may be open at a time (ulimit -n), and a node needs at least {FEWEST_FILES}"
+    if limit < FEW_FILES:
+        connections = limit // 2 - KEPT_FILES
+        log.warning(
+            "only %d files may be open at a time (ulimit -n): that is enough for %d connections", limit, connections
+        )
+    return None

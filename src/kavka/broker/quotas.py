@@ -43,6 +43,8 @@ class Quotas:
     def __init__(self, values: Values, clock: Clock) -> None:
         mutations = Windows(values[CONTROLLER_QUOTA_WINDOW_NUM], values[CONTROLLER_QUOTA_WINDOW_SIZE_SECONDS] * 1000)
         self._clients = ClientQuotas(client_windows(values), mutations)
+        self.known = self._clients.known
+        """What is remembered of clients, by principal and client id: for those who have no time to ask."""
         self._known: Mapping[Hashable, ClientQuotaRecord] = {}
         self._subscribers: list[Callable[[Quotas], None]] = []
         self.now_ms = clock.monotonic_ms

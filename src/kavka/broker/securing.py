@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -12,6 +13,8 @@ from kavka.broker.gate import Gate
 from kavka.broker.keys import Keys
 from kavka.broker.listeners import controller_names, security_protocols
 from kavka.broker.sasl import Ground, mechanism_of
+from kavka.client import sasl as client_sasl
+from kavka.client.security import Security
 from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.image import MetadataImage
 from kavka.metadata.image.kept import EMPTY_KEPT, KEEPS, KeptDraft, KeptImage
@@ -23,9 +26,12 @@ from kavka.model.settings import (
     KAVKA_MAX_UNAUTHENTICATED_CONNECTIONS,
     PRINCIPAL_BUILDER_CLASS,
     SASL_ENABLED_MECHANISMS,
+    SASL_MECHANISM_CONTROLLER_PROTOCOL,
+    SASL_MECHANISM_INTER_BROKER_PROTOCOL,
     SASL_SERVER_MAX_RECEIVE_SIZE,
     SSL_PRINCIPAL_MAPPING_RULES,
     SettingError,
+    Values,
 )
 from kavka.model.settings.listeners import ListenerValues
 from kavka.net.connection import Connection
@@ -37,7 +43,10 @@ from kavka.net.tls import RefusedError, TlsListener
 from kavka.net.turns import Turns
 from kavka.security.principal import MalformedNameError, PrincipalMapper, distinguished_name, subject_of
 
+logger = logging.getLogger(__name__)
+
 SECRET_BYTES: Final = 32
+FIXED: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 PLAIN: Final = "PLAINTEXT"
 WITH_TLS: Final = ("SSL", "SASL_SSL")
 WITH_SASL: Final = ("SASL_PLAINTEXT", "SASL_SSL")
@@ -80,15 +89,31 @@ class Securing:
         self.logins = {name: self._logins(name) for name in served if protocols[name] in WITH_SASL}
         """By the names of the listeners that have clients log in."""
         self._protocols = protocols
+        if not config.standalone and config.inter_broker_listener:
+            self._check_enabled(config.inter_broker_listener, values[SASL_MECHANISM_INTER_BROKER_PROTOCOL])
+        self.to_brokers = self._outgoing(
+            "" if config.standalone else config.inter_broker_listener, values[SASL_MECHANISM_INTER_BROKER_PROTOCOL]
+        )
+        """How this node connects to others' brokers, and below to controllers; None for plain text."""
+        self.to_controllers = self._outgoing(
+            "" if config.standalone else next(iter(controller_names(values)), ""),
+            values[SASL_MECHANISM_CONTROLLER_PROTOCOL],
+        )
 
     @property
     def services(self) -> list[Running]:
         """What has to run for all this."""
         return [self.keys, *self._running] if list(self.keys) else self._running
 
+    @property
+    def early(self) -> bool:
+        """Whether other nodes log in with credentials of the metadata before the quorum can have a leader."""
+        here = (self.logins[name].offers for name in controller_names(self._values) if name in self.logins)
+        return any(mechanism.startswith("SCRAM-") for offers in here for mechanism in offers)
+
     def begin_with(self, records: Iterable[Any]) -> None:
-        """Know the credentials that formatting left: nodes log in to each other before there is any metadata."""
-        draft = KeptDraft(EMPTY_KEPT)
+        """Know credentials that formatting left, or that were known before: there is no committed metadata yet."""
+        draft = KeptDraft(self._kept)
         for record in records:
             if type(record) in KEEPS:
                 draft.keep(record)
@@ -107,6 +132,25 @@ class Securing:
         if logins is not None:
             secured = replace(secured, welcome=logins.welcome)
         return secured
+
+    def _check_enabled(self, listener: str, mechanism: str) -> None:
+        """Kafka's rule: brokers log in to each other by a mechanism that they offer."""
+        if listener in self.logins and mechanism not in self.logins[listener].offers:
+            name = SASL_MECHANISM_INTER_BROKER_PROTOCOL.name
+            raise SettingError(f"{name}: {mechanism} is not among {SASL_ENABLED_MECHANISMS.name} of {listener}")
+
+    def _outgoing(self, listener: str, mechanism: str) -> Security | None:
+        """How connections to listeners of a name are secured; None for plain text."""
+        protocol = self._protocols.get(listener, PLAIN)
+        context = self.keys.client(listener) if protocol in WITH_TLS else None
+        if protocol not in WITH_SASL:
+            return None if context is None else Security(context)
+        settings = ListenerValues(self._values, listener, mechanism)
+        try:
+            begin = client_sasl.login_of(client_sasl.Ground(mechanism, settings, {}))
+        except SettingError as error:
+            raise SettingError(f"{error} (for this node's own log-in on {listener})") from None
+        return Security(context, mechanism, begin)
 
     def _welcome(self, connection: Connection) -> None:
         """Give a client a while for its handshake."""
@@ -150,7 +194,7 @@ class Securing:
         if not enabled:
             raise SettingError(f"{SASL_ENABLED_MECHANISMS.name}: listener {listener} needs at least one")
         return Logins(
-            {name: self._offer(listener, name) for name in enabled},
+            {name: self._offer(listener, name, self._values) for name in enabled},
             max_receive_bytes=own[SASL_SERVER_MAX_RECEIVE_SIZE],
             failure_delay_ms=own[CONNECTION_FAILED_AUTHENTICATION_DELAY_MS],
             lobby=self.lobby,
@@ -158,8 +202,28 @@ class Securing:
             admit=self._gate.admit,
         )
 
-    def _offer(self, listener: str, name: str) -> Offer:
-        settings = ListenerValues(self._values, listener, name)
+    def check(self, values: Values) -> None:
+        """Whether settings that are about to be changed could be used; raises SettingError."""
+        self.keys.check(values)
+        for listener, name in self._fixed():
+            self._offer(listener, name, values)
+
+    def follow(self, values: Values) -> None:
+        """Take over changed settings: certificates, and the users that settings name (KIP-226)."""
+        self.keys.ask(values)
+        for listener, name in self._fixed():
+            logins = self.logins[listener]
+            try:
+                logins.offers = {**logins.offers, name: self._offer(listener, name, values)}
+            except SettingError as error:
+                logger.error("%s on listener %s stays as it is: %s", name, listener, error)
+
+    def _fixed(self) -> list[tuple[str, str]]:
+        """The mechanisms that are nothing but their settings, by listener; the others have their own life."""
+        return [(listener, name) for listener, logins in self.logins.items() for name in logins.offers if name in FIXED]
+
+    def _offer(self, listener: str, name: str, values: Values) -> Offer:
+        settings = ListenerValues(values, listener, name)
         mechanism = mechanism_of(Ground(listener, name, settings, self._credentials, self._clock, self._secret))
         if isinstance(mechanism, Running):
             self._running.append(mechanism)

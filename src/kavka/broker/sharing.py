@@ -16,6 +16,7 @@ from kavka.model.errors import InvalidRequest, KafkaError
 from kavka.model.settings import Values, coordinators
 from kavka.model.share import SharePartitionKey
 from kavka.runtime.coordinators import HostNode, InternalTopic, LogCoordinator
+from kavka.runtime.dead_letters import DeadLetters
 from kavka.runtime.shard import Surroundings
 from kavka.runtime.shards import Shards
 from kavka.runtime.share_groups import ShareGroups
@@ -71,7 +72,7 @@ class ShareCoordination(LogCoordinator):
         self.groups = ShareGroups(groups.groups, persister, node.replicas, node.ask)
         groups.publish = self.groups.hear
         host = LeaderHost(node.loop, node.clock, node.timers, node.replicas, settings.values)
-        self.leader = ShareLeader(host, persister)
+        self.leader = ShareLeader(host, persister, DeadLetters(node.replicas, node.clock, node.ask))
         settings.subscribe(self.shards.configure)
         settings.subscribe(self.leader.configure)
 

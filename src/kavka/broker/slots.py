@@ -15,6 +15,10 @@ class Place(Protocol):
     def closed(self) -> bool:
         """Whether nobody waits for the answer any more."""
 
+    @property
+    def left(self) -> bool:
+        """Whether long work for the answer is in vain, as the client has closed its side."""
+
     def answer(self, pieces: list[Piece] | None) -> None:
         """Give the response (None: there is none)."""
 
@@ -32,6 +36,9 @@ class Slots(Protocol):
     def open_slot(self, *, exclusive: bool) -> Place:
         """Hold a place for a later answer."""
 
+    def serve_large(self, size: int) -> None:
+        """Count the bytes of a copy that the request in an exclusive place holds until it is answered."""
+
 
 class OneSlot(NamedTuple):
     """The place of a request that has been waiting already."""
@@ -42,3 +49,6 @@ class OneSlot(NamedTuple):
     def open_slot(self, *, exclusive: bool) -> Place:
         """The place that it has."""
         return self.slot
+
+    def serve_large(self, size: int) -> None:
+        """It was counted when the request got its place."""

@@ -21,6 +21,9 @@ from kavka.security.quota.clients import Allowance
 from kavka.security.quota.limits import Kind
 
 PERCENT_PER_NANOSECOND: Final = 1e-7
+PRODUCE: Final = int(ApiKey.PRODUCE)
+SHARE_FETCH: Final = int(ApiKey.SHARE_FETCH)
+FETCHES: Final = frozenset({int(ApiKey.FETCH), SHARE_FETCH})
 UNCAPPED: Final = (1 << 31) - 1
 EXEMPT: Final = frozenset({ApiKey.WRITE_TXN_MARKERS})
 """What brokers ask of each other, beside the fetches of followers."""
@@ -32,12 +35,12 @@ class Throttled:
     __slots__ = (
         "_allowance",
         "_api_key",
+        "_bandwidth_ms",
         "_began_ns",
         "_connection",
         "_counted",
         "_exempt",
         "_quotas",
-        "_request_bytes",
         "_version",
         "spent_ns",
         "told_ms",
@@ -50,14 +53,15 @@ class Throttled:
         allowance: Allowance,
         api_key: int,
         version: int,
-        request_bytes: int,
+        bandwidth_ms: int = 0,
     ) -> None:
+        """`bandwidth_ms` is for how long its client has to wait for the bytes of the request."""
         self._connection = connection
         self._quotas = quotas
         self._allowance = allowance
         self._api_key = api_key
         self._version = version
-        self._request_bytes = request_bytes
+        self._bandwidth_ms = bandwidth_ms
         self._exempt = api_key in EXEMPT
         self._counted = False
         self._began_ns = perf_counter_ns() if allowance.request is not None else 0
@@ -78,6 +82,10 @@ class Throttled:
     def when_closed(self, key: Hashable, callback: Callable[[], None]) -> None:
         """Have a function called once the connection closes."""
         self._connection.when_closed(key, callback)
+
+    def serve_large(self, size: int) -> None:
+        """Count the bytes that the request holds until it is answered."""
+        self._connection.serve_large(size)
 
     def close(self) -> None:
         """Drop the connection."""
@@ -101,8 +109,7 @@ class Throttled:
         rate, now_ms, bandwidth_ms = self._allowance.fetch, self._quotas.now_ms(), 0
         request_ms = self._use_time(now_ms)
         if rate is not None:
-            rate.record(size, now_ms)
-            bandwidth_ms = rate.throttle_ms(now_ms)
+            bandwidth_ms = rate.use(size, now_ms)
             if bandwidth_ms > 0 or request_ms > 0:
                 rate.record(-size, now_ms)
         return self._wait(Kind.FETCH, bandwidth_ms, request_ms)
@@ -123,15 +130,16 @@ class Throttled:
         if self._counted:
             return response
         self._counted = True
-        rate, now_ms, bandwidth_ms = self._allowance.produce, self._quotas.now_ms(), 0
-        if rate is not None and self._api_key == ApiKey.PRODUCE:
-            rate.record(self._request_bytes, now_ms)
-            bandwidth_ms = rate.throttle_ms(now_ms)
+        now_ms = self._quotas.now_ms()
         request_ms = 0 if response is None else self._use_time(now_ms)
         if self.told_ms > 0:
             throttle_ms = self._wait(Kind.MUTATION, self.told_ms, request_ms)
+        elif self._api_key == SHARE_FETCH and self._allowance.fetch is not None and response is not None:
+            # What is acquired is given, where Kafka keeps it back until nobody else may have it for a while either.
+            bandwidth_ms = self._allowance.fetch.use(sum(map(len, response)), now_ms)
+            throttle_ms = self._wait(Kind.FETCH, bandwidth_ms, request_ms)
         else:
-            throttle_ms = self._wait(Kind.PRODUCE, bandwidth_ms, request_ms)
+            throttle_ms = self._wait(Kind.PRODUCE, self._bandwidth_ms, request_ms)
         if throttle_ms <= 0 or response is None:
             return response
         return with_throttle_time(self._api_key, self._version, response, throttle_ms)
@@ -144,8 +152,7 @@ class Throttled:
         if self._began_ns:
             self.spent_ns += perf_counter_ns() - self._began_ns
             self._began_ns = 0
-        rate.record(self.spent_ns * PERCENT_PER_NANOSECOND, now_ms)
-        return min(rate.throttle_ms(now_ms), self._quotas.window_ms)
+        return min(rate.use(self.spent_ns * PERCENT_PER_NANOSECOND, now_ms), self._quotas.window_ms)
 
     def _wait(self, kind: Kind, other_ms: int, request_ms: int) -> int:
         """Make the client wait for the longer of two times, of which one is for the time that it used."""
@@ -170,6 +177,11 @@ class ThrottledSlot:
         """Whether nobody waits for the answer any more."""
         return self._slot.closed
 
+    @property
+    def left(self) -> bool:
+        """Whether the client has closed its side."""
+        return self._slot.left
+
     def answer(self, pieces: list[Piece] | None) -> None:
         """Give the response."""
         self._slot.answer(self._request.counted(pieces))
@@ -177,3 +189,29 @@ class ThrottledSlot:
     def abort(self) -> None:
         """Close the connection instead of answering."""
         self._slot.abort()
+
+
+def limited(
+    quotas: Quotas, connection: Connection, api_key: int, version: int, client_id: str, request_bytes: int
+) -> Throttled | None:
+    """A request that is counted, or whose client waits, once it is answered; None for all others.
+
+    The bytes of a Produce are counted here: so one that is within its quota costs no more than that.
+    """
+    session = connection.session
+    try:
+        allowance = quotas.known[session.principal, client_id]
+    except KeyError:
+        allowance = quotas.of(session, client_id)
+    if allowance is None:
+        return None
+    produce, fetch, request, mutation = allowance
+    bandwidth_ms = 0
+    if api_key == PRODUCE:
+        if produce is not None:
+            bandwidth_ms = produce.use(request_bytes, quotas.now_ms())
+        if bandwidth_ms == 0 and request is None:
+            return None
+    elif request is None and (fetch if api_key in FETCHES else mutation) is None:
+        return None
+    return Throttled(connection, quotas, allowance, api_key, version, bandwidth_ms)

@@ -41,9 +41,8 @@ from kavka.tiered.objects.sealing import KeyRing, Sealing
 from kavka.tiered.objects.segments import SegmentStore
 from kavka.tiered.segment_reader import SegmentReader
 
-INDEX_CACHE: Final = "remote-log-index-cache"
-CHUNK_CACHE: Final = "remote-log-chunk-cache"
-CATALOGUE: Final = "remote-log-catalogue"
+FOLDER: Final = "kavka-remote"
+INDEX_CACHE, CHUNK_CACHE, CATALOGUE = "indexes", "chunks", "catalogue"
 THREADS: Final = 4
 """For reading, checking and sealing chunks; a store's own calls wait elsewhere."""
 

@@ -16,7 +16,7 @@ from kavka.broker.coordinating import COORDINATORS
 from kavka.broker.gate import Gate, authorizer_of
 from kavka.broker.limits import socket_options
 from kavka.broker.listeners import controller_names
-from kavka.broker.metrics import show_quorum
+from kavka.broker.metrics import show_quorum, show_security
 from kavka.broker.metrics_http import MetricsPage
 from kavka.broker.ports import Ports
 from kavka.broker.quotas import Quotas
@@ -31,6 +31,7 @@ from kavka.model.errors import KafkaStorageError
 from kavka.model.settings import (
     BROKER_RACK,
     KAVKA_METRICS_LISTENER,
+    KAVKA_REMOTE_CACHE_DIR,
     KAVKA_REMOTE_STORAGE_URL,
     LOG_DIRS,
     REMOTE_LOG_STORAGE_SYSTEM_ENABLE,
@@ -130,13 +131,17 @@ class Node:
         self._tiers = tiers
         self._store = store
         self._ports = ports or Ports()
-        self._to_controllers = Connector(dial, self._ports.chance.random)
-        self._to_brokers = Connector(dial, self._ports.chance.random)
-        self._gate = Gate(authorizer_of(config.values))
+        self._gate = Gate(authorizer_of(config.values), loaded=False)
         self._securing = Securing(config, clock, self._gate)
+        self._to_controllers = Connector(dial, self._ports.chance.random, security=self._securing.to_controllers)
+        self._to_brokers = Connector(dial, self._ports.chance.random, security=self._securing.to_brokers)
         self._quotas = Quotas(config.values, clock)
         self._metrics = Metrics()
         self._tiering: Tiering | None = None
+
+    def reload(self) -> None:
+        """Read certificates again, whether or not their files have changed."""
+        self._securing.keys.ask()
 
     async def run(self, ready: Callable[[ReadyReport], None], stopping: asyncio.Event) -> None:
         """Start, say so, serve until told to stop, and stop so that the next start has nothing to repair."""
@@ -148,14 +153,23 @@ class Node:
                 held.callback(listener.socket.close)
             dirs = self._open_dirs(held)
             marks = {path: take_clean_shutdown(self._disk, path) for path in dirs.directory_ids}
+            if config.accept_loss:  # then everything is looked at
+                marks = dict.fromkeys(marks)
             started = Started(dirs, marks, listeners, others)
             controller = self._controller(started)
             settings = LiveSettings(dirs.node_id, config.values)
+            settings.subscribe(self._securing.follow)
+            settings.ask_before(self._securing.check)
             controller.subscribe(settings.apply)  # the first: whoever follows the metadata may ask for settings
             controller.subscribe(self._gate.apply)
             controller.subscribe(self._securing.apply)
             controller.subscribe(self._quotas.apply)
-            tell(METADATA, controller.start(clean=marks[dirs.metadata_dir] is not None))
+            clean = marks[dirs.metadata_dir] is not None
+            tell(METADATA, controller.start(clean=clean, accept_loss=config.accept_loss))
+            if self._securing.early:
+                self._securing.begin_with(read_bootstrap(self._disk, dirs.metadata_dir))
+                self._securing.begin_with(controller.stored())
+            show_security(self._metrics, self._securing)
             replicas = self._replicas(started, settings) if "broker" in config.roles else None
             try:
                 epoch = await self._serve(started, settings, controller, replicas, ready, stopping)
@@ -293,7 +307,6 @@ class Node:
     def _controller(self, started: Started) -> ControllerLoop:
         config, values, dirs = self._config, self._config.values, started.dirs
         bootstrap = read_bootstrap(self._disk, dirs.metadata_dir)
-        self._securing.begin_with(bootstrap)
         controls = config.standalone or "controller" in config.roles
         endpoints = self._controller_endpoints(started) if controls else ()
         member = Member(dirs.node_id, dirs.metadata_directory_id, dirs.cluster_id, endpoints, controls)
@@ -339,9 +352,9 @@ class Node:
         values = self._config.values
         if not values[REMOTE_LOG_STORAGE_SYSTEM_ENABLE] or values[KAVKA_REMOTE_STORAGE_URL] is None:
             return None
-        from kavka.broker.tiering import Tiering  # a node without starts faster
+        from kavka.broker.tiering import FOLDER, Tiering  # a node without starts faster
 
-        folder = self._config.data_dirs[0]
+        folder = values[KAVKA_REMOTE_CACHE_DIR] or f"{self._config.data_dirs[0]}/{FOLDER}"
         self._tiering = Tiering(settings, self._disk, folder, self._clock, self._metrics, self._store)
         return self._tiering.tiers
 

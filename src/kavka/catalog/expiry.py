@@ -81,6 +81,18 @@ def expired(held: PartitionSegments, log: LogSpan, retention: Retention, now_ms:
     return Expiry([*found, *_before(held, log.lineage[0][0], seen)], start)
 
 
+def first_readable(held: PartitionSegments, log: LogSpan, local_start_offset: int) -> int:
+    """Where the log really starts: at its start if a segment or the disk has that, else at the next that one has.
+
+    A leader whose checkpoint of the log start is lost, or older than what has expired, finds it by this.
+    """
+    start = log.log_start_offset
+    if start >= local_start_offset or held.find(start, log.lineage) is not None:
+        return start
+    later = (one.start_offset for one in held.valid(log.lineage, log.log_end_offset) if one.start_offset > start)
+    return min([local_start_offset, *later])
+
+
 def all_segments(held: PartitionSegments, reason: str) -> list[Expired]:
     """Every segment whose deletion has not begun: the topic is gone, or keeps nothing remote any more."""
     going = SegmentState.DELETE_SEGMENT_STARTED
@@ -100,10 +112,11 @@ def to_remove(held: PartitionSegments, before_ms: int) -> list[RemoteSegment]:
 
 
 def _excess(held: PartitionSegments, log: LogSpan, retention: Retention) -> int:
-    """By how much the log is larger than it may be."""
+    """By how much the log is larger than it may be; what ends before its start goes anyway and does not count."""
     if retention.bytes < 0:
         return 0
-    remote = sum(segment.size_bytes for segment in held.valid(with_records(tuple(log.lineage)), log.log_end_offset))
+    valid = held.valid(with_records(tuple(log.lineage)), log.log_end_offset)
+    remote = sum(segment.size_bytes for segment in valid if segment.end_offset >= log.log_start_offset)
     return max(0, log.only_local_bytes + remote - retention.bytes)
 
 

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -20,6 +20,9 @@ from kavka.cli import (
     pipeline,
     profiles,
     quotas,
+    share,
+    tiers,
+    tls,
     tokens,
     topics,
     transactions,
@@ -28,10 +31,14 @@ from kavka.cli import (
 from kavka.cli.completion import VARIABLE, completion
 from kavka.cli.consume import consume
 from kavka.cli.format import format_dirs
+from kavka.cli.options import CLIENT_CONFIG, read_client_config
 from kavka.cli.output import CommandError, abandon_stdout, note, write_line
 from kavka.cli.produce import produce
+from kavka.cli.profiles import Profiles
 from kavka.cli.version import version
 from kavka.model.errors import KafkaError
+
+CLIENT_OPTION: Final = "--client-config"
 
 app = typer.Typer(
     name="kavka",
@@ -68,21 +75,57 @@ def everywhere(
         str | None,
         typer.Option("--profile", envvar="KAVKA_PROFILE", metavar="NAME", help="The cluster of this profile."),
     ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            CLIENT_OPTION,
+            envvar=CLIENT_CONFIG,
+            metavar="FILE",
+            help="A client.properties, as Kafka's: how connections are secured. The longer name may follow a command.",
+        ),
+    ] = None,
 ) -> None:
     """What can be said before any command."""
-    given = "KAVKA_BOOTSTRAP" in os.environ and profile is None
-    where = bootstrap if bootstrap is not None or given else profiles.load().bootstrap(profile)
-    if where is not None and context.invoked_subcommand != "profile":
-        before = os.environ.get("KAVKA_BOOTSTRAP")
-        os.environ["KAVKA_BOOTSTRAP"] = where  # the default of every command's own option
-        context.call_on_close(lambda: _put_back(before))
+    if context.invoked_subcommand == "profile":
+        return
+    known = Profiles() if profile is None and (bootstrap or "KAVKA_BOOTSTRAP" in os.environ) else profiles.load()
+    where, file = bootstrap, str(config) if config is not None else None
+    chosen = known.find(profile)
+    if chosen is not None:
+        where = where or chosen.bootstrap
+        file = file or chosen.config
+    if file is not None:
+        if where is None:
+            where = read_client_config(file).get("bootstrap.servers")
+        _set(context, CLIENT_CONFIG, file)
+    if where is not None:
+        _set(context, "KAVKA_BOOTSTRAP", where)  # the default of every command's own option
 
 
-def _put_back(bootstrap: str | None) -> None:
-    if bootstrap is None:
-        os.environ.pop("KAVKA_BOOTSTRAP", None)
-    else:
-        os.environ["KAVKA_BOOTSTRAP"] = bootstrap
+def _set(context: typer.Context, name: str, value: str) -> None:
+    """Set an environment variable for one command."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+
+    def put_back() -> None:
+        if before is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = before
+
+    context.call_on_close(put_back)
+
+
+def config_first(arguments: Sequence[str]) -> list[str]:
+    """The arguments with a `--client-config` that stands after a command where all commands have theirs."""
+    left = list(arguments)
+    for index, one in enumerate(left):
+        if one == "--":
+            break
+        if one == CLIENT_OPTION and index + 1 < len(left) and left[0] != "profile":
+            return [*left[index : index + 2], *left[:index], *left[index + 2 :]]
+    return left
 
 
 @app.command()
@@ -126,6 +169,9 @@ def serve(
     log_format: Annotated[
         Literal["text", "json"], typer.Option("--log-format", help="Log lines for people, or a JSON object each.")
     ] = "text",
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Start even though metadata that was committed is missing.")
+    ] = False,
 ) -> None:
     """Run a node until it is told to stop (SIGTERM or Ctrl-C).
 
@@ -144,7 +190,9 @@ def serve(
 app.command("format")(format_dirs)
 app.add_typer(topics.app, name="topics")
 app.add_typer(groups.app, name="groups")
+app.add_typer(share.app, name="share")
 app.add_typer(transactions.app, name="transactions")
+app.add_typer(tiers.app, name="tiers")
 app.add_typer(configs.app, name="configs")
 app.add_typer(acls.app, name="acls")
 app.add_typer(users.app, name="users")
@@ -154,6 +202,7 @@ app.command()(produce)
 app.command()(consume)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(log.app, name="log")
+app.add_typer(tls.app, name="tls")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(profiles.app, name="profile")
 app.command()(completion)
@@ -167,7 +216,7 @@ def run(arguments: Sequence[str]) -> int:
 
         completion_init()
     try:
-        result = app(args=list(arguments), prog_name="kavka", standalone_mode=False)
+        result = app(args=config_first(arguments), prog_name="kavka", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except KeyboardInterrupt:

@@ -14,9 +14,12 @@ from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, run
 from kavka.cli.output import CommandError
 from kavka.cli.places import PLACE, parse_place
 from kavka.cli.records import Wanted, Write, as_format, as_json, as_line, chosen
-from kavka.client import Admin, Consumer, ConsumerRecord, GroupConsumer, Place, TopicPartition
+from kavka.client import Admin, Consumer, ConsumerRecord, GroupConsumer, Place, ShareConsumer, TopicPartition
 
 POLL_MS = 200
+AT_ONCE = 500
+SHARE_PATIENCE_MS = 2_000
+"""When nothing came for so long, a share group has nothing more for now."""
 PATIENCE_S = 3.0
 """How long a member that is given no partition waits before it looks whether the group has settled without it."""
 STABLE = "Stable"
@@ -66,6 +69,14 @@ def consume(
         str | None,
         typer.Option("--group", "-g", help="Read as a member of this group, on from where it has read to."),
     ] = None,
+    share: Annotated[
+        str | None,
+        typer.Option("--share", metavar="GROUP", help="Take records as a member of this share group, as from a queue."),
+    ] = None,
+    acknowledge: Annotated[
+        Literal["accept", "release", "reject"],
+        typer.Option("--acknowledge", help="What a member of a share group says of the records it printed."),
+    ] = "accept",
     protocol: Annotated[
         Literal["consumer", "classic"], typer.Option("--protocol", help="How groups are formed.")
     ] = "consumer",
@@ -87,7 +98,10 @@ def consume(
     - `kavka consume orders --from -1h --until -30m --key customer-7 --output json`
     - `kavka consume orders --from end --follow --format '%p/%o %k: %v\\n'`
     - `kavka consume orders payments --group billing --follow`
+    - `kavka consume jobs --share workers --max 10`
     """
+    if share is not None:
+        _check_share(group, pattern, partition, until)
     if bool(topics) == (pattern is not None):
         raise typer.BadParameter("give either topics or --pattern", param_hint="TOPIC")
     if follow and until is not None:
@@ -102,6 +116,9 @@ def consume(
 
     async def work() -> None:
         names = await _matching(bootstrap, pattern) if pattern is not None else list(dict.fromkeys(topics or ()))
+        if share is not None:
+            await _print_share(bootstrap, share, names, acknowledge, write, wanted, max_records, follow=follow)
+            return
         if group is None:
             async with Consumer(bootstrap, isolation=isolation) as consumer:
                 sources = [TopicPartition(name, each) for name in names for each in partition] if partition else names
@@ -207,6 +224,49 @@ async def _print_group(
             if idle > PATIENCE_S and not mine:
                 idle = 0.0
                 await _require_a_share(bootstrap, member)
+
+
+def _check_share(group: str | None, pattern: str | None, partition: list[int] | None, until: str | None) -> None:
+    """A share group knows by itself what comes next."""
+    given = {"--group": group, "--pattern": pattern, "--partition": partition or None, "--until": until}
+    wrong = [option for option, value in given.items() if value is not None]
+    if wrong:
+        raise typer.BadParameter(f"--share and {wrong[0]} exclude each other", param_hint="--share")
+
+
+async def _print_share(
+    bootstrap: str,
+    group: str,
+    topics: Sequence[str],
+    how: Literal["accept", "release", "reject"],
+    write: Write,
+    wanted: Wanted | None,
+    most: int | None,
+    *,
+    follow: bool,
+) -> None:
+    """What a member of a share group gets: until nothing comes for a while, or for ever."""
+    seen: set[tuple[str, int, int]] = set()
+    most_at_once = min(most or AT_ONCE, AT_ONCE)
+    consumer = ShareConsumer(
+        bootstrap,
+        group=group,
+        topics=topics,
+        acknowledgement="explicit",
+        max_records=most_at_once,
+        strict_limit=True,
+    )
+    async with consumer:
+        while most is None or most > 0:
+            records = await consumer.read(None if follow else SHARE_PATIENCE_MS, at_most=most)
+            if (not records and consumer.assignment) or not seen.isdisjoint(record[:3] for record in records):
+                return  # what was released comes again: all was shown
+            seen.update(record[:3] for record in records if how == "release")
+            shown = [record for record in records if wanted is None or wanted(ConsumerRecord(*record[:7]))]
+            most = None if most is None else most - len(records)
+            _show([ConsumerRecord(*record[:7]) for record in shown], write)
+            for record in records:
+                consumer.acknowledge(record, how)
 
 
 async def _require_a_share(bootstrap: str, member: GroupConsumer) -> None:

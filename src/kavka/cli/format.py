@@ -53,6 +53,14 @@ def format_dirs(
         list[str] | None,
         typer.Option("--feature", metavar="NAME=LEVEL", help="A feature level of its own; may be repeated."),
     ] = None,
+    add_scram: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--add-scram",
+            metavar="MECHANISM=[name=NAME,password=PASSWORD]",
+            help="A user of SCRAM-SHA-256 or SCRAM-SHA-512 that the cluster has from its beginning; may be repeated.",
+        ),
+    ] = None,
     ignore_formatted: Annotated[
         bool, typer.Option("--ignore-formatted", help="Pass over directories that are this node's already.")
     ] = False,
@@ -73,6 +81,7 @@ def format_dirs(
     - `kavka format --random-id`
     - `kavka format --config server.properties --cluster-id ID --initial-controllers 1@a:9093:DIR-ID,2@b:9093:DIR-ID`
     - `kavka format --config server.properties --cluster-id ID --no-initial-controllers`
+    - `kavka format --add-scram 'SCRAM-SHA-256=[name=admin,password=secret]'`
     """
     if random_id:
         from kavka.quorum.format import random_id as new_id
@@ -81,7 +90,14 @@ def format_dirs(
         return
     from kavka.broker.config import ConfigError, load_config
 
-    quorum = Quorum(standalone, initial_controllers, no_initial_controllers, release_version, tuple(feature or ()))
+    quorum = Quorum(
+        standalone,
+        initial_controllers,
+        no_initial_controllers,
+        release_version,
+        tuple(feature or ()),
+        tuple(add_scram or ()),
+    )
 
     try:
         node = load_config(
@@ -109,6 +125,7 @@ class Quorum(NamedTuple):
     no_initial_controllers: bool
     release: str | None
     features: tuple[str, ...]
+    users: tuple[str, ...] = ()
 
 
 def _format(node: NodeConfig, cluster_id: str | None, quorum: Quorum, ignore_formatted: bool) -> NodeDirs:
@@ -141,6 +158,7 @@ def _format(node: NodeConfig, cluster_id: str | None, quorum: Quorum, ignore_for
                 quorum.release, formatting.parse_features(quorum.features), dynamic=dynamic
             ),
             ignore_formatted=ignore_formatted,
+            records=formatting.parse_scram_users(quorum.users),
         )
     except formatting.FormatError as error:
         raise CommandError(str(error)) from None

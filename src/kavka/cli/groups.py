@@ -10,6 +10,7 @@ import typer
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, Timeout, group, run
 from kavka.cli.output import CommandError, Output, print_json, print_rows, write_line
 from kavka.cli.places import PLACE, offsets_of, parse_place, partitions_of, within
+from kavka.cli.streams_tree import topology_json, tree_of
 from kavka.client import LATEST, Admin, CommittedOffset, GroupDescription, KafkaError, TopicPartition
 from kavka.model.errors import GroupIdNotFound
 
@@ -52,19 +53,20 @@ def describe_groups(
     output: OutputOption = Output.TABLE,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Show how far groups have read, how much is left, and who reads it.
+    """Show how far groups have read, how much is left, and who reads it; of a streams group its topology and tasks too.
 
     Example: `kavka groups describe billing`
     """
 
     async def work() -> None:
         async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
-            described = [await _described(admin, name) for name in dict.fromkeys(names)]
+            described = [await admin.describe_group(name) for name in dict.fromkeys(names)]
+            shown = [await _described(admin, one) for one in described]
         if output is Output.JSON:
-            print_json(described)
+            print_json(shown)
             return
-        for one in described:
-            _show(one, members)
+        for group_, one in zip(described, shown, strict=True):
+            _show(one, group_, members)
 
     run(work())
 
@@ -154,11 +156,10 @@ def delete_groups(
 # -- describing ---------------------------------------------------------------------------------------------
 
 
-async def _described(admin: Admin, name: str) -> dict[str, object]:
-    described = await admin.describe_group(name)
-    committed = await admin.group_offsets(name)
+async def _described(admin: Admin, described: GroupDescription) -> dict[str, object]:
+    committed = await admin.group_offsets(described.id)
     owners = {tp: member for member in described.members for tp in member.partitions}
-    known = sorted({*committed, *owners})
+    known = sorted(tp for tp in {*committed, *owners} if tp in committed or described.topology is None)
     ends = await admin.list_offsets(dict.fromkeys(known, LATEST)) if known else {}
     offsets = []
     for tp in known:
@@ -184,6 +185,7 @@ async def _described(admin: Admin, name: str) -> dict[str, object]:
         "epoch": described.epoch,
         "members": _members(described),
         "offsets": offsets,
+        **({} if described.topology is None else {"topology": topology_json(described.topology)}),
     }
 
 
@@ -201,12 +203,15 @@ def _members(described: GroupDescription) -> list[dict[str, object]]:
     ]
 
 
-def _show(one: dict[str, object], members: bool) -> None:
+def _show(one: dict[str, object], described: GroupDescription, members: bool) -> None:
     shown, rows = ("members", MEMBER_COLUMNS) if members else ("offsets", LAG_COLUMNS)
     found = one[shown]
     assert isinstance(found, list)
     assert isinstance(one["members"], list)
     write_line(f"{one['group']}  {one['type']}  {one['state']}  members {len(one['members'])}")
+    if described.topology is not None:
+        for line in tree_of(described.topology):
+            write_line(line)
     print_rows(Output.TABLE, rows, [{"group": one["group"], **row} for row in found])
 
 

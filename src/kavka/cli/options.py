@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Mapping
 from typing import Annotated, Any, TypeVar
 
 import typer
 
-from kavka.cli.output import Output
+from kavka.cli.output import CommandError, Output
 
 T = TypeVar("T")
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+CLIENT_CONFIG = "KAVKA_CLIENT_CONFIG"
+"""The environment variable that names a client.properties; `--config` sets it for one command."""
+
+
+def read_client_config(path: str) -> Mapping[str, str]:
+    """The options in a client.properties file; raises CommandError."""
+    from kavka.broker.properties import parse_properties
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            return parse_properties(file.read())
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        raise CommandError(f"{path}: {error}") from None
+
+
+def secured(bootstrap: str | None) -> str | None:
+    """An address with how connections to it are secured, if a client.properties says it."""
+    path = os.environ.get(CLIENT_CONFIG)
+    if bootstrap is None or not path:
+        return bootstrap
+    from kavka.client.security import SecuredBootstrap
+
+    return SecuredBootstrap(bootstrap, read_client_config(path))
+
 
 Bootstrap = Annotated[
     str,
@@ -21,6 +48,7 @@ Bootstrap = Annotated[
         "-b",
         envvar="KAVKA_BOOTSTRAP",
         metavar="HOST:PORT",
+        callback=secured,
         help="Where the cluster is; several addresses with commas between.",
     ),
 ]

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -19,22 +19,29 @@ app = group("Give clusters names, and say which one commands talk to.")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The profile.")]
 
 
+class Profile(NamedTuple):
+    """A cluster: where it is, and the client.properties that says how it is secured."""
+
+    bootstrap: str
+    config: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """The addresses of clusters by name, and the name that counts unless another is given."""
+    """Clusters by name, and the name that counts unless another is given."""
 
     current: str | None = None
-    bootstraps: Mapping[str, str] = field(default_factory=dict)
+    clusters: Mapping[str, Profile] = field(default_factory=dict)
 
-    def bootstrap(self, name: str | None) -> str | None:
-        """Where the cluster of a name is, or of the current one; raises CommandError."""
+    def find(self, name: str | None) -> Profile | None:
+        """The cluster of a name, or the current one; None if there is no such; raises CommandError."""
         wanted = name if name is not None else self.current
         if wanted is None:
             return None
-        if wanted not in self.bootstraps:
-            known = ", ".join(sorted(self.bootstraps)) or "none"
+        if wanted not in self.clusters:
+            known = ", ".join(sorted(self.clusters)) or "none"
             raise CommandError(f"there is no profile {wanted!r} in {path()}; there are: {known}")
-        return self.bootstraps[wanted]
+        return self.clusters[wanted]
 
 
 def path() -> Path:
@@ -52,8 +59,10 @@ def load() -> Profiles:
 
     try:
         read = tomllib.loads(file.read_text(encoding="utf-8"))
-        bootstraps = {name: str(each["bootstrap"]) for name, each in read.get("profiles", {}).items()}
-        return Profiles(read.get("current"), bootstraps)
+        clusters = {
+            name: Profile(str(each["bootstrap"]), each.get("config")) for name, each in read.get("profiles", {}).items()
+        }
+        return Profiles(read.get("current"), clusters)
     except (tomllib.TOMLDecodeError, KeyError, AttributeError, TypeError) as error:
         raise CommandError(f"{file}: {error}") from None
 
@@ -61,8 +70,10 @@ def load() -> Profiles:
 def save(profiles: Profiles) -> None:
     """Keep profiles, all at once."""
     lines = [f"current = {json.dumps(profiles.current)}\n"] if profiles.current is not None else []
-    for name, bootstrap in sorted(profiles.bootstraps.items()):
-        lines.append(f"\n[profiles.{json.dumps(name)}]\nbootstrap = {json.dumps(bootstrap)}\n")
+    for name, cluster in sorted(profiles.clusters.items()):
+        lines.append(f"\n[profiles.{json.dumps(name)}]\nbootstrap = {json.dumps(cluster.bootstrap)}\n")
+        if cluster.config is not None:
+            lines.append(f"config = {json.dumps(cluster.config)}\n")
     file = path()
     file.parent.mkdir(parents=True, exist_ok=True)
     temporary = file.with_name(f"{file.name}.tmp")
@@ -74,13 +85,18 @@ def save(profiles: Profiles) -> None:
 def set_profile(
     name: Name,
     bootstrap: Annotated[str, typer.Option("--bootstrap", "-b", metavar="HOST:PORT", help="Where the cluster is.")],
+    client_config: Annotated[
+        Path | None,
+        typer.Option("--client-config", metavar="FILE", help="A client.properties: how connections are secured."),
+    ] = None,
 ) -> None:
     """Give a cluster a name; the first one is used at once.
 
     Example: `kavka profile set staging --bootstrap staging1:9092,staging2:9092`
     """
     profiles = load()
-    save(Profiles(profiles.current or name, {**profiles.bootstraps, name: bootstrap}))
+    made = Profile(bootstrap, str(client_config.absolute()) if client_config is not None else None)
+    save(Profiles(profiles.current or name, {**profiles.clusters, name: made}))
     note(f"profile {name} is kept in {path()}")
 
 
@@ -91,7 +107,9 @@ def use_profile(name: Name) -> None:
     Example: `kavka profile use staging`
     """
     profiles = load()
-    write_line(f"commands talk to {profiles.bootstrap(name)}")
+    chosen = profiles.find(name)
+    assert chosen is not None
+    write_line(f"commands talk to {chosen.bootstrap}")
     save(replace(profiles, current=name))
 
 
@@ -103,8 +121,8 @@ def list_profiles(output: OutputOption = Output.TABLE) -> None:
     """
     profiles = load()
     rows = [
-        {"profile": name, "bootstrap": bootstrap, "current": name == profiles.current}
-        for name, bootstrap in sorted(profiles.bootstraps.items())
+        {"profile": name, "bootstrap": cluster.bootstrap, "current": name == profiles.current}
+        for name, cluster in sorted(profiles.clusters.items())
     ]
     print_rows(output, ["profile", "bootstrap", "current"], rows)
 
@@ -116,7 +134,7 @@ def delete_profile(name: Name, output: OutputOption = Output.TABLE) -> None:
     Example: `kavka profile delete staging`
     """
     profiles = load()
-    profiles.bootstrap(name)
-    left = {known: bootstrap for known, bootstrap in profiles.bootstraps.items() if known != name}
+    profiles.find(name)
+    left = {known: cluster for known, cluster in profiles.clusters.items() if known != name}
     save(Profiles(None if profiles.current == name else profiles.current, left))
     print_json({"deleted": name}) if output is Output.JSON else write_line(f"profile {name} deleted")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 OPTIONS: Final = (
@@ -22,7 +22,10 @@ OPTIONS: Final = (
     "--ready-file",
     "--log-level",
     "--log-format",
+    "--accept-loss",
 )
+FLAGS: Final = ("--accept-loss",)
+"""Options without a value."""
 
 
 class UsageError(Exception):
@@ -42,6 +45,7 @@ class ServeOptions:
     advertise: str | None = None
     log_level: str | None = None
     log_format: str | None = None
+    accept_loss: bool = False
 
 
 def parse_serve(arguments: Sequence[str]) -> ServeOptions:
@@ -52,6 +56,11 @@ def parse_serve(arguments: Sequence[str]) -> ServeOptions:
         name, equals, value = left.pop(0).partition("=")
         if name not in OPTIONS:
             raise UsageError(f"no such option: {name}" if name.startswith("-") else f"unexpected argument: {name}")
+        if name in FLAGS:
+            if equals:
+                raise UsageError(f"option {name} takes no value")
+            setattr(options, name[2:].replace("-", "_"), True)
+            continue
         if not equals:
             if not left or left[0] in OPTIONS:
                 raise UsageError(f"option {name} needs a value")
@@ -89,4 +98,4 @@ def serve(arguments: Sequence[str]) -> int:
         return 1
     from kavka.broker.main import run_node
 
-    return run_node(config=config, ready_file=options.ready_file)
+    return run_node(config=replace(config, accept_loss=options.accept_loss), ready_file=options.ready_file)

@@ -23,6 +23,8 @@ from kavka.client import (
 )
 from kavka.model.errors import TopicAlreadyExists, UnknownTopicOrPartition
 
+EARLIEST_LOCAL, LATEST_TIERED = -4, -5
+
 app = group("Create, look at, change and delete topics.")
 
 
@@ -103,6 +105,10 @@ async def _add_offsets(admin: Admin, described: list[dict[str, Any]]) -> None:
     led = [tp for tp, row in rows.items() if row["leader"] >= 0]
     starts = await admin.list_offsets(dict.fromkeys(led, EARLIEST)) if led else {}
     ends = await admin.list_offsets(dict.fromkeys(led, LATEST)) if led else {}
+    topics = {topic["topic"] for topic in described if topic["configs"].get("remote.storage.enable") == "true"}
+    tiered = [tp for tp in led if tp.topic in topics]
+    local = await admin.list_offsets(dict.fromkeys(tiered, EARLIEST_LOCAL)) if tiered else {}
+    remote = await admin.list_offsets(dict.fromkeys(tiered, LATEST_TIERED)) if tiered else {}
     sizes: dict[TopicPartition, int] = {}
     for dirs in (await admin.describe_log_dirs(rows)).values() if rows else ():
         for each in dirs:
@@ -111,6 +117,8 @@ async def _add_offsets(admin: Admin, described: list[dict[str, Any]]) -> None:
     for tp, row in rows.items():
         row["start"] = starts[tp].offset if tp in starts else None
         row["end"] = ends[tp].offset if tp in ends else None
+        if tp in local:
+            row["local_start"], row["last_tiered"] = local[tp].offset, remote[tp].offset
         row["size_bytes"] = sizes.get(tp)
 
 
@@ -377,4 +385,7 @@ def _show(topic: dict[str, Any], *, offsets: bool) -> None:
         + (f"  {changed}" if changed else "")
     )
     columns = ["partition", "leader", "leader_epoch", "replicas", "isr", "offline"]
-    print_rows(Output.TABLE, columns + (["start", "end", "size_bytes"] if offsets else []), topic["partitions"])
+    if offsets:
+        tiered = any("local_start" in row for row in topic["partitions"])
+        columns += ["start", *(["last_tiered", "local_start"] if tiered else []), "end", "size_bytes"]
+    print_rows(Output.TABLE, columns, topic["partitions"])

@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     from kavka.client.partitioner import partition_for_key
     from kavka.client.pool import Pool
     from kavka.client.producer import Acks, Codec, Producer
+    from kavka.client.share_consumer import ShareConsumer
+    from kavka.client.share_session import ShareRecord
     from kavka.client.transactions import PreparedTransaction
     from kavka.client.view import ClusterView, Node, PartitionView, TopicView
     from kavka.model.errors import KafkaError
@@ -132,6 +134,8 @@ __all__ = [
     "ResourceType",
     "ScramCredential",
     "ScramMechanism",
+    "ShareConsumer",
+    "ShareRecord",
     "TcpDial",
     "TopicDescription",
     "TopicListing",
@@ -170,6 +174,8 @@ _HOMES = {
     "kavka.client.partitioner": "partition_for_key",
     "kavka.client.pool": "Pool",
     "kavka.client.producer": "Acks Codec Producer",
+    "kavka.client.share_consumer": "ShareConsumer",
+    "kavka.client.share_session": "ShareRecord",
     "kavka.client.transactions": "PreparedTransaction",
     "kavka.client.view": "ClusterView Node PartitionView TopicView",
     "kavka.model.errors": "KafkaError",

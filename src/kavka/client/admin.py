@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from kavka.client.admin_cluster import ClusterAdmin
 from kavka.client.admin_configs import ConfigsAdmin
@@ -12,6 +12,7 @@ from kavka.client.admin_groups import GroupsAdmin
 from kavka.client.admin_placement import PlacementAdmin
 from kavka.client.admin_quotas import QuotasAdmin
 from kavka.client.admin_security import SecurityAdmin
+from kavka.client.admin_share import ShareGroupsAdmin
 from kavka.client.admin_topics import TopicsAdmin
 from kavka.client.admin_transactions import TransactionsAdmin
 from kavka.client.pool import DEFAULT_TIMEOUT_MS, Pool
@@ -20,6 +21,7 @@ from kavka.client.pool import DEFAULT_TIMEOUT_MS, Pool
 class Admin(
     TopicsAdmin,
     GroupsAdmin,
+    ShareGroupsAdmin,
     ConfigsAdmin,
     QuotasAdmin,
     ClusterAdmin,
@@ -43,11 +45,16 @@ class Admin(
         self,
         bootstrap: str | Iterable[str] | Pool,
         *,
+        security: Mapping[str, Any] | None = None,
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
         client_id: str = "kavka-admin",
     ) -> None:
+        """`security` has options named as in Kafka's client.properties: security.protocol, ssl.*, sasl.*."""
         own = not isinstance(bootstrap, Pool)
-        pool = bootstrap if isinstance(bootstrap, Pool) else Pool(bootstrap, client_id=client_id, timeout_ms=timeout_ms)
+        if isinstance(bootstrap, Pool):
+            pool = bootstrap
+        else:
+            pool = Pool(bootstrap, client_id=client_id, security=security, timeout_ms=timeout_ms)
         super().__init__(pool)
         self._own_pool = own
 

@@ -10,12 +10,14 @@ from typing import NamedTuple
 from kavka.client.group_link import GroupLink
 from kavka.client.group_offsets import CommittedOffset, commit_offsets, fetch_offsets
 from kavka.client.pool import Pool
+from kavka.client.streams_groups import StreamsTopology, partitions_of, topology_of
 from kavka.client.view import error_for, raise_for
 from kavka.model.errors import GroupIdNotFound, MalformedMessage, UnsupportedVersion
 from kavka.model.types import TopicPartition
 from kavka.protocol.consumer_protocol import PROTOCOL_TYPE, read_assignment
 from kavka.protocol.schemas import consumer_group_describe as consumer_schema
 from kavka.protocol.schemas import describe_groups as classic_schema
+from kavka.protocol.schemas import streams_group_describe as streams_schema
 from kavka.protocol.schemas.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kavka.protocol.schemas.list_groups import ListGroupsRequest, ListGroupsResponse
 from kavka.protocol.schemas.offset_delete import (
@@ -52,7 +54,7 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group and its members; the epoch is that of a consumer group."""
+    """A group and its members; the epoch is that of a consumer or streams group, the topology that of the latter."""
 
     id: str
     type: str
@@ -61,6 +63,7 @@ class GroupDescription:
     assignor: str
     epoch: int | None
     members: tuple[GroupMember, ...]
+    topology: StreamsTopology | None = None
 
 
 class GroupsAdmin:
@@ -91,7 +94,14 @@ class GroupsAdmin:
         try:
             return await self._describe_consumer_group(link)
         except (GroupIdNotFound, UnsupportedVersion):
+            pass  # it may be of another type
+        try:
             return await self._describe_classic_group(link)
+        except GroupIdNotFound as missing:
+            try:
+                return await self._describe_streams_group(link)
+            except (GroupIdNotFound, UnsupportedVersion):
+                raise missing from None
 
     async def describe_groups(self, ids: Iterable[str]) -> dict[str, GroupDescription]:
         """Groups with their members, asked for together; raises the first GroupIdNotFound."""
@@ -158,6 +168,37 @@ class GroupsAdmin:
                 )
                 for member in group.members
             ),
+        )
+
+    async def _describe_streams_group(self, link: GroupLink) -> GroupDescription:
+        request = streams_schema.StreamsGroupDescribeRequest(
+            group_ids=[link.group_id], include_authorized_operations=False
+        )
+        answer = await link.ask(
+            request, streams_schema.StreamsGroupDescribeResponse, code=lambda one: one.groups[0].error_code
+        )
+        group = answer.groups[0]
+        raise_for(group.error_code, group.error_message)
+        topology = topology_of(group)
+        return GroupDescription(
+            id=group.group_id,
+            type="streams",
+            state=group.group_state,
+            coordinator=await link.node(),
+            assignor="",
+            epoch=group.group_epoch,
+            members=tuple(
+                GroupMember(
+                    id=member.member_id,
+                    client_id=member.client_id,
+                    host=member.client_host.removeprefix("/"),
+                    instance_id=member.instance_id,
+                    epoch=member.member_epoch,
+                    partitions=partitions_of(member, topology),
+                )
+                for member in group.members
+            ),
+            topology=topology,
         )
 
     async def group_offsets(self, id_: str) -> dict[TopicPartition, CommittedOffset]:

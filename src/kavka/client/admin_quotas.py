@@ -69,7 +69,7 @@ class QuotasAdmin:
         ]
         request = DescribeClientQuotasRequest(components=components, strict=strict)
         answer = await self._pool.request(request, DescribeClientQuotasResponse)
-        raise_for(answer.error_code, answer.error_message)
+        raise_for(answer.error_code, answer.error_message or None)
         return {
             _entity({one.entity_type: one.entity_name for one in entry.entity}): {
                 one.key: one.value for one in entry.values

@@ -19,10 +19,12 @@ from kavka.client import consumer as _consumer
 from kavka.client import group_consumer as _group_consumer
 from kavka.client import producer as _producer
 from kavka.client.batching import Delivered
+from kavka.client.blocking_share import ShareConsumer
 from kavka.client.consumer import Edge, Isolation, Place
 from kavka.client.fetched import ConsumerRecord
 from kavka.client.pool import DEFAULT_TIMEOUT_MS, Pool
 from kavka.client.producer import Acks, Codec
+from kavka.client.share_consumer import ShareConsumer as AsyncShareConsumer
 from kavka.client.transactions import PreparedTransaction
 from kavka.model.errors import KafkaError, RequestTimedOut
 from kavka.model.types import TopicPartition
@@ -50,13 +52,19 @@ class Client:
     """
 
     def __init__(
-        self, bootstrap: str | Iterable[str], *, timeout_ms: int = DEFAULT_TIMEOUT_MS, client_id: str = "kavka"
+        self,
+        bootstrap: str | Iterable[str],
+        *,
+        security: Mapping[str, Any] | None = None,
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+        client_id: str = "kavka",
     ) -> None:
+        """`security` has options named as in Kafka's client.properties: security.protocol, ssl.*, sasl.*."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="kavka-client", daemon=True)
         self._thread.start()
         try:
-            self.pool = self.run(_open(bootstrap, timeout_ms, client_id))
+            self.pool = self.run(_open(bootstrap, security, timeout_ms, client_id))
         except BaseException:
             self._stop()
             raise
@@ -160,14 +168,30 @@ class Client:
         )
         return GroupConsumer(self, made)
 
+    def share_consumer(
+        self,
+        group: str,
+        *topics: str,
+        acknowledgement: Literal["implicit", "explicit"] = "implicit",
+        renew: bool = False,
+        max_records: int = 500,
+    ) -> ShareConsumer:
+        """A blocking member of a share group; for options not listed here use the asyncio one."""
+        made = AsyncShareConsumer(
+            self.pool, group=group, topics=topics, acknowledgement=acknowledgement, renew=renew, max_records=max_records
+        )
+        return ShareConsumer(self, made, lambda inner: _Held(self, inner))
+
     def _stop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
 
-async def _open(bootstrap: str | Iterable[str], timeout_ms: int, client_id: str) -> Pool:
-    pool = Pool(bootstrap, timeout_ms=timeout_ms, client_id=client_id)
+async def _open(
+    bootstrap: str | Iterable[str], security: Mapping[str, Any] | None, timeout_ms: int, client_id: str
+) -> Pool:
+    pool = Pool(bootstrap, security=security, timeout_ms=timeout_ms, client_id=client_id)
     await pool.any()
     return pool
 

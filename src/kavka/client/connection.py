@@ -108,6 +108,9 @@ class Connection:
         self.receiver = _Receiver(self, max_frame_bytes)
         """Takes what arrives."""
         self.transport: Transport | None = None
+        self.renew_at: float | None = None
+        """The time of the loop from which the log-in should be renewed; None for never."""
+        self._held: list[tuple[_Sent | None, bytes]] | None = None
         self._client_id = client_id
         self._timeout_ms = request_timeout_ms
         self._loop = asyncio.get_running_loop()
@@ -121,6 +124,11 @@ class Connection:
     def closed(self) -> bool:
         """Whether nothing can be sent any more."""
         return self._failure is not None
+
+    @property
+    def must_renew(self) -> bool:
+        """Whether it is time to log in again."""
+        return self.renew_at is not None and self._loop.time() >= self.renew_at
 
     @property
     def in_flight(self) -> int:
@@ -139,25 +147,61 @@ class Connection:
         return newest
 
     def send(
-        self, request: Any, response: type[R], *, version: int | None = None, timeout_ms: int | None = None
+        self,
+        request: Any,
+        response: type[R],
+        *,
+        version: int | None = None,
+        timeout_ms: int | None = None,
+        urgent: bool = False,
     ) -> asyncio.Future[R]:
-        """Send a request now; the future has its answer, or the error that ended the connection."""
+        """Send a request now; the future has its answer, or the error that ended the connection.
+
+        One that is urgent goes out while others are held.
+        """
         spoken = api(declared(type(request)).key)
         chosen = self.version(spoken.key) if version is None else version
         answer: asyncio.Future[R] = self._loop.create_future()
         transport, correlation_id, frame = self._prepare(chosen, request)
         deadline = self._loop.time() + (self._timeout_ms if timeout_ms is None else timeout_ms) / 1000
-        self._sent.append(_Sent(spoken, chosen, correlation_id, answer, deadline))
-        if self._timer is None or self._timer_at > deadline:
-            self._watch(deadline)
-        transport.write(frame)
+        sent = _Sent(spoken, chosen, correlation_id, answer, deadline)
+        if self._held is not None and not urgent:
+            self._held.append((sent, frame))
+            return answer
+        self._put(transport, sent, frame)
         return answer
+
+    def _put(self, transport: Transport, sent: _Sent, frame: bytes) -> None:
+        self._sent.append(sent)
+        if self._timer is None or self._timer_at > sent.deadline:
+            self._watch(sent.deadline)
+        transport.write(frame)
+
+    def hold(self) -> None:
+        """Keep requests back that are not urgent, until they are released."""
+        if self._held is None:
+            self._held = []
+
+    def release(self) -> None:
+        """Send what was held back, in its order."""
+        held, self._held = self._held, None
+        for sent, frame in held or ():
+            if self._failure is not None or self.transport is None:
+                if sent is not None and not sent.answer.done():
+                    sent.answer.set_exception(NetworkException(f"the connection to {self.address} was closed"))
+            elif sent is None:
+                self.transport.write(frame)
+            else:
+                self._put(self.transport, sent, frame)
 
     def send_unanswered(self, request: Any, *, version: int | None = None) -> None:
         """Send a request that the broker does not answer: a produce with acks=0."""
         chosen = self.version(declared(type(request)).key) if version is None else version
         transport, _, frame = self._prepare(chosen, request)
-        transport.write(frame)
+        if self._held is not None:
+            self._held.append((None, frame))
+        else:
+            transport.write(frame)
 
     async def request(
         self, request: Any, response: type[R], *, version: int | None = None, timeout_ms: int | None = None

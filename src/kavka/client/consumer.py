@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from kavka.client.fetched import ConsumerRecord, FetchedPartition
 from kavka.client.fetcher import Assigned, Fetcher, FetchOptions
@@ -82,6 +82,7 @@ class Consumer:
         prefetch_bytes: int | None = None,
         check_crc: bool = True,
         client_id: str = "kavka-consumer",
+        security: Mapping[str, Any] | None = None,
     ) -> None:
         if isolation not in ("read_uncommitted", "read_committed"):
             raise ValueError(f"isolation is 'read_uncommitted' or 'read_committed', not {isolation!r}")
@@ -97,6 +98,7 @@ class Consumer:
         )
         self._bootstrap = bootstrap
         self._client_id = client_id
+        self._security = security
         self._pool: Pool | None = None
         self._fetcher: Fetcher | None = None
         self._records: deque[ConsumerRecord] = deque()
@@ -106,7 +108,7 @@ class Consumer:
         if isinstance(self._bootstrap, Pool):
             self._pool = self._bootstrap
         else:
-            self._pool = Pool(self._bootstrap, client_id=self._client_id)
+            self._pool = Pool(self._bootstrap, client_id=self._client_id, security=self._security)
             await self._pool.any()
         self._fetcher = Fetcher(self._pool, self._options)
         await self._fetcher.__aenter__()

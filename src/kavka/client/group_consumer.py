@@ -75,6 +75,7 @@ class GroupConsumer(Consumer):
         check_crc: bool = True,
         client_id: str = "kavka-consumer",
         new_id: Callable[[], Uuid] | None = None,
+        security: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(
             bootstrap,
@@ -87,6 +88,7 @@ class GroupConsumer(Consumer):
             prefetch_bytes=prefetch_bytes,
             check_crc=check_crc,
             client_id=client_id,
+            security=security,
         )
         if isinstance(topics, str):
             raise TypeError(f"topics are a list of names: topics=[{topics!r}]")

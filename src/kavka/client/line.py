@@ -97,7 +97,12 @@ class Line:
 
     @property
     def connection(self) -> Connection | None:
-        """The open connection, if there is one."""
+        """The open connection, if there is one that can be used at once."""
+        connection = self._open
+        return connection if connection is not None and not connection.must_renew else None
+
+    @property
+    def _open(self) -> Connection | None:
         connection = self._connection
         return connection if connection is not None and not connection.closed else None
 
@@ -122,7 +127,7 @@ class Line:
         Raises NetworkException if it cannot be reached, or the error by which it refuses. Who comes while somebody
         dials shares the outcome.
         """
-        if (connection := self._current()) is not None:
+        if (connection := self._current()) is not None and not connection.must_renew:
             return connection
         failed_dials = self._failed_dials
         async with self._dialling:
@@ -130,7 +135,22 @@ class Line:
                 raise type(self._failure)(self._failure.message)
             while (connection := self._current()) is None:
                 await self._dial()
+            if connection.must_renew:
+                await self._renew(connection)
             return connection
+
+    async def _renew(self, connection: Connection) -> None:
+        """Log in again before the other side ends the session."""
+        try:
+            async with within(self._connect_timeout_ms / 1000):
+                await self._connector.renew(connection)
+        except TimeoutError:
+            self.hang_up()
+            raise NetworkException(f"{self.name} did not take the log-in again in time") from None
+        except KafkaError as error:
+            self.hang_up()
+            self._refused(error)
+            raise
 
     def hang_up(self) -> None:
         """Close the connection; the next request dials anew, at once."""
@@ -158,7 +178,7 @@ class Line:
             self.hang_up()
             self._address, self._failure = address, None
             self.wake()
-        return self.connection
+        return self._open
 
     async def _dial(self) -> None:
         """Dial once, or wait until it may be dialled."""

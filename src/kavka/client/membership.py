@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Final, Protocol
@@ -28,7 +28,6 @@ from kavka.model.errors import (
 )
 from kavka.model.types import TopicPartition, Uuid
 from kavka.protocol.schemas.consumer_group_heartbeat import (
-    Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
@@ -263,7 +262,7 @@ class ConsumerMembership(BaseMembership):
             self._said = settled
             self._whole = False
         if answer.assignment is not None:
-            wanted = await self._named(answer.assignment)
+            wanted = await named(self._pool, answer.assignment.topic_partitions)
             if wanted != self._owned or self.offer is not None:
                 self._propose(wanted)
             elif not said:
@@ -301,16 +300,29 @@ class ConsumerMembership(BaseMembership):
                 by_topic[topic.id].append(tp.partition)
         return [TopicPartitions(topic_id=id_, partitions=indexes) for id_, indexes in by_topic.items()]
 
-    async def _named(self, assignment: Assignment) -> Partitions:
-        """An assignment by the names of its topics; one that is not known here is asked for."""
-        ids = {one.topic_id for one in assignment.topic_partitions}
-        if not ids <= self._pool.view.names.keys():
-            answer = await self._pool.request(MetadataRequest(topics=None), MetadataResponse)
-            await self._pool.refresh(topic.name for topic in answer.topics if topic.topic_id in ids and topic.name)
-        names = self._pool.view.names
-        return frozenset(
-            TopicPartition(names[one.topic_id], index)
-            for one in assignment.topic_partitions
-            if one.topic_id in names
-            for index in one.partitions
-        )
+
+class AssignedTopic(Protocol):
+    """Partitions of a topic that a coordinator has assigned."""
+
+    @property
+    def topic_id(self) -> Uuid:
+        """The topic."""
+
+    @property
+    def partitions(self) -> list[int]:
+        """Its partitions."""
+
+
+async def named(pool: Pool, assigned: Sequence[AssignedTopic]) -> Partitions:
+    """An assignment by the names of its topics; one that is not known here is asked for."""
+    ids = {one.topic_id for one in assigned}
+    if not ids <= pool.view.names.keys():
+        answer = await pool.request(MetadataRequest(topics=None), MetadataResponse)
+        await pool.refresh(topic.name for topic in answer.topics if topic.topic_id in ids and topic.name)
+    names = pool.view.names
+    return frozenset(
+        TopicPartition(names[one.topic_id], index)
+        for one in assigned
+        if one.topic_id in names
+        for index in one.partitions
+    )

@@ -14,6 +14,7 @@ from kavka.client.connection import Connection
 from kavka.client.connector import MAX_FRAME_BYTES, Connector
 from kavka.client.dial import Dial, parse_bootstrap
 from kavka.client.line import CLIENT, Address, Backoff, Line
+from kavka.client.security import SecuredBootstrap, security_of
 from kavka.client.view import ClusterView, TopicView, read_metadata
 from kavka.model.errors import (
     BrokerNotAvailable,
@@ -46,6 +47,7 @@ class Pool:
         *,
         client_id: str = "kavka",
         dial: Dial | None = None,
+        security: Mapping[str, Any] | None = None,
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
         connect_timeout_ms: int = 10_000,
         metadata_max_age_ms: int = 300_000,
@@ -57,12 +59,17 @@ class Pool:
         draw: Callable[[], float] = random.random,
         connector: Connector | None = None,
     ) -> None:
-        """`connector` is who dials and logs in where that is not decided here: a node's own clients have one."""
+        """`security` has options named as in Kafka's client.properties: security.protocol, ssl.*, sasl.*.
+
+        `connector` is who dials and logs in where that is not decided here: a node's own clients have one.
+        """
+        if security is None and isinstance(bootstrap, SecuredBootstrap):
+            security = bootstrap.security
         self.view = ClusterView()
         self.timeout_ms = timeout_ms
         self._bootstrap = parse_bootstrap(bootstrap)
         self._client_id = client_id
-        self._connector = connector if connector is not None else Connector(dial, draw)
+        self._connector = connector if connector is not None else Connector(dial, draw, security_of(security))
         self._connect_timeout_ms = connect_timeout_ms
         self._reconnect = Backoff(reconnect_backoff_ms, reconnect_backoff_max_ms)
         self._max_age = metadata_max_age_ms / 1000

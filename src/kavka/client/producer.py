@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from kavka.client.batching import MAX_UNANSWERED, Delivered, Delivery, record_size
 from kavka.client.group_offsets import nobody
@@ -81,6 +81,7 @@ class Producer:
         transaction_timeout_ms: int = 60_000,
         two_phase_commit: bool = False,
         client_id: str = "kavka-producer",
+        security: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
     ) -> None:
         _check_options(acks, idempotence, codec, max_in_flight, linger_ms, batch_bytes)
@@ -104,6 +105,7 @@ class Producer:
         self._transactor: Transactor | None = None
         self._bootstrap = bootstrap
         self._client_id = client_id
+        self._security = security
         self._buffer_bytes = buffer_bytes
         self._max_block_ms = max_block_ms
         self._clock: Clock = clock if clock is not None else SystemClock()
@@ -116,7 +118,7 @@ class Producer:
         if isinstance(self._bootstrap, Pool):
             self._pool = self._bootstrap
         else:
-            self._pool = Pool(self._bootstrap, client_id=self._client_id)
+            self._pool = Pool(self._bootstrap, client_id=self._client_id, security=self._security)
             await self._pool.any()
         self._sender = Sender(self._pool, self._options)
         await self._sender.__aenter__()

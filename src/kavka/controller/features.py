@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from kavka.metadata.features import (
 )
 from kavka.metadata.image import MetadataImage
 from kavka.metadata.records.settings import FeatureLevelRecord
+from kavka.metadata.records.transactions import NoOpRecord
 from kavka.model.errors import InvalidUpdateVersion
 from kavka.model.transition import Transition
 
@@ -38,20 +39,33 @@ class FeatureUpdate(NamedTuple):
     upgrade_type: int = UpgradeType.UPGRADE
 
 
+UpgradeQuorum = Callable[[int, bool], None]
+"""Has the quorum write a later kraft.version (or, if the second argument says so, only check whether it could)."""
+
+
 def update(
     image: MetadataImage,
     effective: Effective,
     kraft_version: int,
     updates: Mapping[str, FeatureUpdate],
     validate_only: bool,
+    upgrade_quorum: UpgradeQuorum | None,
 ) -> Transition[None]:
-    """Finalize all the levels or none; raises InvalidUpdateVersion for the first that cannot be."""
+    """Finalize all the levels or none; raises InvalidUpdateVersion for the first that cannot be.
+
+    The level of kraft.version is the quorum's to keep: it is asked last, when nothing else can be refused any more.
+    """
     proposed = {**image.features.levels, **{name: wanted.level for name, wanted in updates.items()}}
     records: list[Any] = []
     for name, wanted in updates.items():
         _check(image, kraft_version, name, wanted, proposed)
-        if name != KRAFT_VERSION:  # its level is the quorum's to keep, and the checks leave only the present one
+        if name != KRAFT_VERSION:
             records.append(FeatureLevelRecord(name=name, feature_level=wanted.level))
+    if KRAFT_VERSION in updates and updates[KRAFT_VERSION].level > kraft_version:
+        if upgrade_quorum is None:
+            raise _refused(KRAFT_VERSION, updates[KRAFT_VERSION].level, "this quorum cannot be upgraded")
+        upgrade_quorum(updates[KRAFT_VERSION].level, validate_only)
+        records.append(NoOpRecord())  # as in Kafka: whoever asked waits until this is committed, and what is before it
     if validate_only:
         return Transition(None)
     if ELR_VERSION in updates and updates[ELR_VERSION].level > 0:
@@ -79,7 +93,7 @@ def _check(
         if level < now and records_changed_between(level, now):
             raise _refused(name, level, f"going back from {now} might lose what records say")
     elif name == KRAFT_VERSION:
-        if level != now:
+        if level < now:
             raise _refused(name, level, f"it is at {now}, and it cannot go back")
     elif need := unmet_need(name, level, proposed):
         raise _refused(name, level, need)

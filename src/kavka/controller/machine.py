@@ -183,9 +183,15 @@ class Controller:
         """Change single keys of resources."""
         return self._configs.alter_incrementally(self.image, changes, validate_only)
 
-    def update_features(self, updates: Mapping[str, FeatureUpdate], *, validate_only: bool = False) -> Transition[None]:
+    def update_features(
+        self,
+        updates: Mapping[str, FeatureUpdate],
+        *,
+        validate_only: bool = False,
+        upgrade_quorum: features.UpgradeQuorum | None = None,
+    ) -> Transition[None]:
         """Finalize other levels of features; raises InvalidUpdateVersion."""
-        return features.update(self.image, self._effective, self.kraft_version, updates, validate_only)
+        return features.update(self.image, self._effective, self.kraft_version, updates, validate_only, upgrade_quorum)
 
     # -- security -----------------------------------------------------------------------------------
 

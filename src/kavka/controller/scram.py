@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from base64 import b64decode
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from kavka.controller.results import bounded
@@ -82,11 +83,57 @@ def _record(image: MetadataImage, change: Deletion | Upsertion) -> Any:
     if change.iterations > MAX_ITERATIONS:
         raise UnacceptableCredential("Too many iterations")
     made = Credential.of_salted(Mechanism(change.mechanism), change.salted_password, change.salt, change.iterations)
+    return _kept(change.name, change.mechanism, made)
+
+
+def _kept(name: str, mechanism: int, made: Credential) -> UserScramCredentialRecord:
     return UserScramCredentialRecord(
-        name=change.name,
-        mechanism=change.mechanism,
+        name=name,
+        mechanism=mechanism,
         salt=made.salt,
         stored_key=made.stored_key,
         server_key=made.server_key,
         iterations=made.iterations,
     )
+
+
+def parse_scram(text: str, new_salt: Callable[[], bytes]) -> UserScramCredentialRecord:
+    """A credential as `--add-scram` has it, `SCRAM-SHA-256=[name=alice,password=secret]`; raises ValueError.
+
+    `iterations` and `salt` may be given as well, and `saltedpassword` instead of the password, both in base64.
+    """
+    name, equals, rest = text.strip().partition("=")
+    mechanism = next((one for one in Mechanism if one.mechanism_name == name), None)
+    if not equals or mechanism is None:
+        known = " or ".join(one.mechanism_name for one in Mechanism)
+        raise ValueError(f"it must begin with {known} and an equals sign")
+    if not (rest.startswith("[") and rest.endswith("]")):
+        raise ValueError(f"what follows {name}= must stand in brackets")
+    given: dict[str, str] = {}
+    for part in rest[1:-1].split(","):
+        key, equals, value = part.partition("=")
+        if not equals or key not in ("name", "salt", "iterations", "password", "saltedpassword"):
+            raise ValueError("in the brackets belong name, password, iterations, salt and saltedpassword")
+        given[key] = value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value
+    if not given.get("name"):
+        raise ValueError("a name is missing")
+    iterations = given.get("iterations", str(MIN_ITERATIONS))
+    if not iterations.isdecimal() or not MIN_ITERATIONS <= int(iterations) <= MAX_ITERATIONS:
+        raise ValueError(f"iterations must be between {MIN_ITERATIONS} and {MAX_ITERATIONS}")
+    salt = _decoded(given["salt"], "salt") if "salt" in given else None
+    if "password" in given:
+        made = Credential.of_password(mechanism, given["password"], salt or new_salt(), int(iterations))
+    elif "saltedpassword" not in given or salt is None:
+        raise ValueError("a password is missing, or a saltedpassword with its salt")
+    else:
+        made = Credential.of_salted(
+            mechanism, _decoded(given["saltedpassword"], "saltedpassword"), salt, int(iterations)
+        )
+    return _kept(given["name"], int(mechanism), made)
+
+
+def _decoded(text: str, key: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except ValueError:
+        raise ValueError(f"{key} is no base64") from None

@@ -13,5 +13,5 @@ def is_wanted(group: ListedGroup, states: set[str], types: set[str]) -> bool:
 
 
 def filter_of(names: Iterable[str]) -> set[str]:
-    """A filter of ListGroups, which does not look at case."""
-    return {name.strip().lower() for name in names}
+    """A filter of ListGroups, which does not look at case; Kafka knows the state NotReady as not_ready."""
+    return {name.strip().lower().replace("_", "") for name in names}

@@ -15,13 +15,14 @@ from cython.cimports.cpython.unicode import PyUnicode_DecodeUTF8
 from cython.cimports.kavka.kernels._native import load16, load32, load64
 from cython.cimports.libc.stdint import int32_t, int64_t, uint64_t
 
-from kavka.kernels.layout import FLEXIBLE_FROM, NEVER, FetchFields
+from kavka.kernels.layout import FLEXIBLE_FROM, MAX_PRODUCED, NEVER, FetchFields
 from kavka.model.errors import MalformedMessage, UnsupportedVersion
 from kavka.model.types import Uuid
 
 _PRODUCE_MIN: cython.int = 3
 _PRODUCE_MAX: cython.int = 13
 _PRODUCE_FLEXIBLE: cython.int = 9
+_MAX_PRODUCED: cython.Py_ssize_t = MAX_PRODUCED
 _FETCH_MIN: cython.int = 4
 _FETCH_MAX: cython.int = 18
 _FETCH_FLEXIBLE: cython.int = 12
@@ -99,7 +100,9 @@ def parse_produce(buf, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, version: 
     flexible: cython.bint = version >= _PRODUCE_FLEXIBLE
     acks: cython.int
     timeout_ms: int32_t
+    left: cython.Py_ssize_t = _MAX_PRODUCED
     topics: list = []
+    partitions: list
     whole = buf if type(buf) is memoryview else memoryview(buf)
     PyObject_GetBuffer(buf, cython.address(view), PyBUF_SIMPLE)
     try:
@@ -110,7 +113,11 @@ def parse_produce(buf, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, version: 
         timeout_ms = load32(reader.data + pos + 2)
         for _ in range(_array(at, flexible)):
             topic = _topic(at, version, flexible)
-            topics.append((topic, _produce_partitions(at, flexible, whole)))
+            partitions = _produce_partitions(at, flexible, whole, left)
+            left -= len(partitions) + 1
+            if left < 0:
+                raise MalformedMessage(f"records for more than {_MAX_PRODUCED} topics and partitions")
+            topics.append((topic, partitions))
             if flexible:
                 _skip_tags(at)
         if flexible:
@@ -328,12 +335,15 @@ def _topic(at: cython.pointer[_Reader], version: cython.int, flexible: cython.bi
 
 
 @cython.cfunc
-def _produce_partitions(at: cython.pointer[_Reader], flexible: cython.bint, whole) -> list:
+def _produce_partitions(at: cython.pointer[_Reader], flexible: cython.bint, whole, left: cython.Py_ssize_t) -> list:
     partitions: list = []
     partition: int32_t
     size: cython.Py_ssize_t
     pos: cython.Py_ssize_t
-    for _ in range(_array(at, flexible)):
+    count: cython.Py_ssize_t = _array(at, flexible)
+    if count > left:
+        raise MalformedMessage(f"records for more than {_MAX_PRODUCED} topics and partitions")
+    for _ in range(count):
         partition = _int32(at)
         size = _uvarint(at) - 1 if flexible else _int32(at)
         if size == -1:

@@ -101,6 +101,9 @@ current (leader id, leader epoch), snapshot (end offset, epoch)."""
 INLINE_RECORDS: Final = 4096
 """Records in memory up to this size are copied into the response; larger ones, and files, are pieces of it."""
 
+MAX_PRODUCED: Final = 10_000
+"""How many topics and partitions a Produce may name: more than fit into a producer's request with a batch for each."""
+
 NEVER: Final = 255
 
 FLEXIBLE_FROM: Final = bytes(

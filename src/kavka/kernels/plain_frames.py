@@ -11,6 +11,7 @@ from typing import Final
 
 from kavka.kernels.layout import (
     FLEXIBLE_FROM,
+    MAX_PRODUCED,
     NEVER,
     Buffer,
     FetchFields,
@@ -78,14 +79,21 @@ def parse_produce(buf: Buffer, pos: int, end: int, version: int) -> ProduceField
     transactional_id = reader.nullable_string(flexible)
     acks, timeout_ms = reader.int16(), reader.int32()
     topics: list[ProduceTopic] = []
+    left = MAX_PRODUCED
     for _ in range(reader.array(flexible)):
         topic = reader.topic(version, flexible)
         partitions: list[tuple[int, memoryview | None]] = []
-        for _ in range(reader.array(flexible)):
+        count = reader.array(flexible)
+        if count > left:
+            raise MalformedMessage(f"records for more than {MAX_PRODUCED} topics and partitions")
+        for _ in range(count):
             partition = reader.int32()
             partitions.append((partition, reader.records(flexible)))
             if flexible:
                 reader.skip_tags()
+        left -= count + 1
+        if left < 0:
+            raise MalformedMessage(f"records for more than {MAX_PRODUCED} topics and partitions")
         if flexible:
             reader.skip_tags()
         topics.append((topic, partitions))

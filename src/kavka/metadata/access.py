@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 
 from kavka.metadata.image import MetadataImage
+from kavka.metadata.image.persistent import PersistentMap
 from kavka.metadata.records.security import AccessControlEntryRecord
 from kavka.security.acl import Acl, Acls
 
@@ -23,22 +24,25 @@ def acl_of(record: AccessControlEntryRecord) -> Acl:
 
 
 class AccessRules:
-    """The rules in force; following costs what has changed and one look at each rule."""
+    """The rules in force; following costs what has changed, and now and then one look at each rule."""
 
     def __init__(self) -> None:
         self.acls = Acls()
-        self._known: Mapping[Hashable, AccessControlEntryRecord] = {}
+        self._known: PersistentMap[Hashable, AccessControlEntryRecord] = PersistentMap()
 
     def follow(self, image: MetadataImage) -> bool:
         """Take over an image's rules; whether they are others than before."""
         known, now = self._known, image.kept.acls
         if now is known:
             return False
-        for id_, record in known.items():
-            if now.get(id_) is not record:
-                self.acls.remove(acl_of(record))
-        for id_, record in now.items():
-            if known.get(id_) is not record:
-                self.acls.add(acl_of(record))
+        ids = now.differing(known)
+        before = [(known.get(id_), now.get(id_)) for id_ in ids]
+        changes = [(old, new) for old, new in before if old is not new]
+        for old, _ in changes:
+            if old is not None:
+                self.acls.remove(acl_of(old))
+        for _, new in changes:
+            if new is not None:
+                self.acls.add(acl_of(new))
         self._known = now
         return True

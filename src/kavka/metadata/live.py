@@ -59,7 +59,7 @@ class SettingsAt:
 class LiveSettings:
     """The settings in force on this node."""
 
-    __slots__ = ("_at", "_configs", "_subscribers", "values")
+    __slots__ = ("_at", "_checks", "_configs", "_subscribers", "values")
 
     def __init__(self, node_id: int, static: Values, image: MetadataImage = EMPTY) -> None:
         self._at = SettingsAt(node_id, static)
@@ -67,6 +67,7 @@ class LiveSettings:
         self.values = self._at.broker(image.configs)
         """The node's settings now: another object after a change."""
         self._subscribers: list[Subscriber] = []
+        self._checks: list[Subscriber] = []
 
     @property
     def static(self) -> Values:
@@ -87,6 +88,15 @@ class LiveSettings:
     def subscribe(self, subscriber: Subscriber) -> None:
         """Tell of every change of the node's settings from now on, in the order of subscribing."""
         self._subscribers.append(subscriber)
+
+    def ask_before(self, check: Subscriber) -> None:
+        """Have somebody asked before settings are changed, who raises SettingError for what cannot be used."""
+        self._checks.append(check)
+
+    def check(self, values: Values) -> None:
+        """Ask those who must agree to settings that the node is about to have; raises SettingError."""
+        for check in self._checks:
+            check(values)
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Go on to a later image: before everybody else who follows the metadata, who may ask for values."""

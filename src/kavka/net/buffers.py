@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 SHARED_BUFFER_BYTES: Final = 256 * 1024
+SCARCE_BYTES: Final = 16 * 1024
+"""What is received at once where memory is scarce: so much may be left over of each connection."""
 POOLED_BUFFER_BYTES: Final = 1024 * 1024 + 64 * 1024
 
 
@@ -12,9 +14,15 @@ class ReceiveBuffers:
     """Where frames are received."""
 
     def __init__(self, keep: int = 4) -> None:
-        self.shared = memoryview(bytearray(SHARED_BUFFER_BYTES))
+        self.whole = memoryview(bytearray(SHARED_BUFFER_BYTES))
+        self.shared = self.whole
+        """What those who have nothing yet receive into."""
         self._free: list[bytearray] = []
         self._keep = keep
+
+    def scarce(self, scarce: bool) -> None:
+        """Receive little at once, or as much as there is again."""
+        self.shared = self.whole[:SCARCE_BYTES] if scarce else self.whole
 
     def take(self) -> bytearray:
         """A buffer for a frame that does not fit the shared one."""

@@ -13,7 +13,8 @@ from typing import Final, Protocol
 
 from kavka.kernels.frames import split
 from kavka.model.errors import KafkaError
-from kavka.net.buffers import SHARED_BUFFER_BYTES, ReceiveBuffers
+from kavka.net.buffers import POOLED_BUFFER_BYTES, SHARED_BUFFER_BYTES, ReceiveBuffers
+from kavka.net.memory import RequestMemory
 from kavka.net.responses import PENDING, Reply, Responses, Slot
 from kavka.net.session import Session
 from kavka.net.transport import END, Transport
@@ -25,6 +26,8 @@ MAX_UNSENT_BYTES: Final = 1024 * 1024
 TURN_SECONDS: Final = 0.01
 """After this long the other connections have their turn, however many requests one client has sent at once."""
 FRAMES_BETWEEN_LOOKS: Final = 64
+KEY_END: Final = 6
+"""Where the size of a frame and the key of its API end."""
 
 
 class Receiver(Protocol):
@@ -39,6 +42,7 @@ class Connection:
 
     __slots__ = (
         "_buffers",
+        "_cap_of",
         "_closing",
         "_ending",
         "_held",
@@ -47,15 +51,19 @@ class Connection:
         "_large_filled",
         "_large_needed",
         "_loop",
+        "_memory",
         "_on_close",
         "_partial",
         "_responses",
         "_resting",
+        "_served",
         "_unmute",
+        "_unsent",
         "closed",
         "max_frame",
         "receiver",
         "session",
+        "since",
         "transport",
     )
 
@@ -68,6 +76,8 @@ class Connection:
         receiver: Receiver,
         buffers: ReceiveBuffers,
         max_frame: int,
+        cap_of: Callable[[int], int] | None,
+        memory: RequestMemory,
         on_close: Callable[[Connection], None],
     ) -> None:
         self._loop = loop
@@ -78,6 +88,8 @@ class Connection:
         self._buffers = buffers
         self.max_frame = max_frame
         """The largest frame that is taken; less before a client has logged in."""
+        self._cap_of = cap_of
+        self._memory = memory
         self._on_close = on_close
         self._closing: dict[Hashable, Callable[[], None]] | None = None
         self._responses = Responses(self, transport.out)
@@ -92,6 +104,12 @@ class Connection:
         self._held = False
         """Whether whole frames may be among what is kept."""
         self._ending = False
+        self._served = 0
+        """The bytes of large requests that are being served."""
+        self._unsent = 0
+        """The bytes of answers that the client does not take, as they were last counted."""
+        self.since = 0
+        """When the frame that has not all come began, as the memory counts; 0 if there is none."""
         self.closed = False
 
     def start(self) -> None:
@@ -120,6 +138,9 @@ class Connection:
         self._responses.release()
         if slot.exclusive:
             self._holds -= 1
+            if self._served:
+                self._memory.release(self, self._served)
+                self._served = 0
         self._advance()
 
     def _advance(self) -> None:
@@ -131,11 +152,14 @@ class Connection:
             transport.flush()
             if not transport.out and not responses.slots:
                 responses.unsent = 0
+            if self._unsent or responses.unsent > MAX_UNSENT_BYTES:
+                self._count_unsent(responses.unsent)
             if not self._held or self._stalled:
                 break
             self._held = False
             frames = memoryview(self._partial)
             self._partial = b""
+            self._memory.release(self, len(frames))
             self._process(frames, len(frames))
         if self.closed:
             return
@@ -153,6 +177,53 @@ class Connection:
         responses = self._responses
         behind_a_slot = responses.unsent > MAX_UNSENT_BYTES and bool(responses.slots)
         return self._holds > 0 or self.transport.busy or self.closed or behind_a_slot
+
+    # -- memory ---------------------------------------------------------------------------
+
+    @property
+    def left(self) -> bool:
+        """Whether the client has closed its side."""
+        return self.closed or self.transport.left
+
+    @property
+    def moved_bytes(self) -> int:
+        """All that was sent and received."""
+        return self.transport.received_bytes + self.transport.sent_bytes
+
+    @property
+    def serving(self) -> bool:
+        """Whether the client waits for an answer that is not there."""
+        return self._holds > 0
+
+    def __str__(self) -> str:
+        session = self.session
+        return f"connection {session.id} of {session.client_host}:{session.client_port} ({session.principal})"
+
+    def serve_large(self, size: int) -> None:
+        """Count a copy of so many bytes that the request in the exclusive slot holds until it is answered."""
+        if not self.closed:
+            self._served += size
+            self._memory.hold(self, size)
+
+    def _count_unsent(self, unsent: int) -> None:
+        unsent = unsent if unsent > MAX_UNSENT_BYTES else 0
+        if self.closed:
+            return
+        if unsent > self._unsent:
+            self._memory.hold(self, unsent - self._unsent)
+        elif unsent < self._unsent:
+            self._memory.release(self, self._unsent - unsent)
+        self._unsent = unsent
+
+    def _wait_for_room(self, more: int) -> None:
+        self._holds += 1
+        self._memory.wait(self, more, self._has_room)
+
+    def _has_room(self) -> None:
+        self._holds -= 1
+        if self._large is None and self._partial:
+            self._held = True  # look again at what the frame needs
+        self._advance()
 
     # -- waiting on purpose ---------------------------------------------------------------
 
@@ -197,15 +268,18 @@ class Connection:
         if self._large is not None:
             self._read_large(self._large)
             return
-        shared = self._buffers.shared
         kept = len(self._partial)
         if kept:
+            shared = self._buffers.whole
             shared[:kept] = self._partial
             received = self._receive(shared[kept:])
         else:
+            shared = self._buffers.shared
             received = self._receive(shared)
         if received > 0:
-            self._partial = b""
+            if kept:
+                self._partial = b""
+                self._memory.release(self, kept)
             self._process(shared, kept + received)
             self._advance()
 
@@ -253,24 +327,52 @@ class Connection:
             return
         if consumed < total:
             self._keep(view, consumed, total, needed)
+        elif self.since:
+            self.since = 0
 
     def _keep(self, view: memoryview, start: int, end: int, needed: int) -> None:
         """Put aside what is not served yet."""
-        if needed < 0:  # a bad size behind good frames
+        if start or not self.since:
+            self.since = self._memory.tick()
+        large = needed > SHARED_BUFFER_BYTES and end - start >= KEY_END
+        # Who has not logged in has sent as much as it is given; others mean what they announce.
+        known = self.max_frame > POOLED_BUFFER_BYTES
+        room = POOLED_BUFFER_BYTES if known else 2 * (end - start)
+        if needed < 0 or (large and known and not self._admits(view, start, needed)):
             self.refuse()
-        elif needed > SHARED_BUFFER_BYTES:
-            self._large = self._buffers.take()
+        elif large and self._memory.has_room(self, room):
+            self._large = self._buffers.take() if known else bytearray(room)
             self._large_needed = needed
             self._large_filled = end - start
             self._large[: self._large_filled] = view[start:end]
+            self._memory.hold(self, len(self._large))
         else:
             self._partial = bytes(view[start:end])
+            self._memory.hold(self, end - start)
+            if large:
+                self._wait_for_room(room)
+            elif self._memory.full and not self._held:
+                self._wait_for_room(0)
+
+    def _admits(self, view: memoryview, start: int, needed: int) -> bool:
+        """Whether the API of a large frame may have one of that size."""
+        api_key = int.from_bytes(view[start + 4 : start + KEY_END], "big", signed=True)
+        if self._cap_of is None or needed - 4 <= self._cap_of(api_key):
+            return True
+        log.warning("closing %s: a request of %d bytes to the API with key %d", self, needed - 4, api_key)
+        return False
 
     def _read_large(self, buffer: bytearray) -> None:
         filled, needed = self._large_filled, self._large_needed
         if filled == len(buffer):
             # Grow with the bytes that came, so that a frame's announced size alone costs nothing.
-            grown = bytearray(min(2 * len(buffer), needed))
+            more = min(2 * filled, needed) - filled
+            if not self._memory.has_room(self, more):
+                self._wait_for_room(more)
+                self._advance()
+                return
+            self._memory.hold(self, more)
+            grown = bytearray(filled + more)
             grown[:filled] = buffer
             self._large = buffer = grown
         with memoryview(buffer) as view:
@@ -281,6 +383,7 @@ class Connection:
             if self._large_filled < needed:
                 return
             self._large = None
+            self._memory.release(self, len(buffer))
             self._process(view[:needed], needed)
         self._buffers.give_back(buffer)
         self._advance()
@@ -307,7 +410,9 @@ class Connection:
 
     def refuse(self) -> None:
         """Serve nothing more, not even what has come already, and close when all that is owed is sent."""
-        self._partial = b""
+        if self._partial:
+            self._memory.release(self, len(self._partial))
+            self._partial = b""
         self._held = False
         self.finish()
 
@@ -320,6 +425,7 @@ class Connection:
             self._unmute.cancel()
             self._unmute = None
         self._responses.drop()
+        self._memory.forget(self)
         self._partial = b""
         self._large = None
         self.transport.close()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from kavka.net.memory import DEFAULT_BYTES
 from kavka.security.quota.rate import Rate, Windows
 
 NO_LIMIT: Final = 2**31 - 1
@@ -22,6 +23,9 @@ class ConnectionLimits:
     per_host: int = NO_LIMIT
     per_host_overrides: Mapping[str, int] = field(default_factory=dict)
     max_frame_bytes: int = 104_857_600
+    cap_of: Callable[[int], int] | None = None
+    """The most bytes of a frame by the key of its API, where not all may be as large."""
+    queued_bytes: int = DEFAULT_BYTES
     idle_ms: int = 600_000
     per_listener: Mapping[str, int] = field(default_factory=dict)
     rate: int = NO_LIMIT
@@ -118,8 +122,7 @@ class ConnectionRates:
         if rate is None:
             rate = self._rates[key] = Rate(limit, windows, now_ms)
         rate.bound = limit
-        rate.record(1, now_ms)
-        return min(rate.throttle_ms(now_ms), windows.length_ms)
+        return min(rate.use(1, now_ms), windows.length_ms)
 
     def uncount(self, key: tuple[str, str], now_ms: int) -> None:
         """Take back a connection that is not served."""

@@ -68,6 +68,7 @@ class Logins:
     ) -> None:
         """`admit` is told of a session whose principal has become known."""
         self.offers = offers
+        """By mechanism; another mapping takes its place when settings change."""
         self.max_receive_bytes = max_receive_bytes
         self.failure_delay = failure_delay_ms / 1000
         self.lobby = lobby

@@ -107,6 +107,11 @@ class ServerEnd:
         if self._gone:
             self._loop.call_soon(self.hung_up)
 
+    @property
+    def left(self) -> bool:
+        """Whether the client has gone; its server is told at once."""
+        return self._closed
+
     # -- in -----------------------------------------------------------------------------
 
     def arrived(self, data: bytes) -> None:

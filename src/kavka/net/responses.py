@@ -36,6 +36,10 @@ class Answered(Protocol):
     def closed(self) -> bool:
         """Whether nobody waits for answers any more."""
 
+    @property
+    def left(self) -> bool:
+        """Whether the client is gone, or about to be: it sends nothing more."""
+
     def on_answer(self, slot: Slot) -> None:
         """A slot has its answer: send what has become sendable."""
 
@@ -61,6 +65,11 @@ class Slot:
     def closed(self) -> bool:
         """Whether nobody waits for the answer any more."""
         return self._connection.closed
+
+    @property
+    def left(self) -> bool:
+        """Whether long work for the answer is in vain, as the client has closed its side."""
+        return self._connection.left
 
     def answer(self, pieces: list[Piece] | None) -> None:
         """Give the response (None: there is none)."""

@@ -16,6 +16,7 @@ from kavka.net.buffers import ReceiveBuffers
 from kavka.net.connection import Connection, Receiver
 from kavka.net.hangups import HangUps
 from kavka.net.limits import ConnectionCount, ConnectionLimits
+from kavka.net.memory import RequestMemory
 from kavka.net.plain import plain
 from kavka.net.session import Session
 from kavka.net.sockets import Secure
@@ -121,6 +122,7 @@ class Server:
         self._options = options
         self._clock = clock
         self._buffers = ReceiveBuffers()
+        self.memory = RequestMemory(limits.queued_bytes, self._buffers.scarce)
         self._hangups: HangUps | None = None
         self._count = ConnectionCount(limits)
         self._next_id = 0
@@ -166,6 +168,7 @@ class Server:
     def limit(self, limits: ConnectionLimits) -> None:
         """Take over changed caps; connections that are there stay."""
         self._limits = self._count.limits = limits
+        self.memory.limit = limits.queued_bytes
         for acceptor in self._acceptors.values():
             acceptor.room()
 
@@ -279,6 +282,8 @@ class Server:
             receiver=self._dispatch,
             buffers=self._buffers,
             max_frame=self._limits.max_frame_bytes,
+            cap_of=self._limits.cap_of,
+            memory=self.memory,
             on_close=self._closed,
         )
         self.connections[session.id] = connection

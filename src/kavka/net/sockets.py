@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 from collections import deque
 from collections.abc import Callable
@@ -54,6 +55,15 @@ class SocketTransport:
         self._owner = owner
         self._hangups.watch(self.fd, owner.on_hang_up)
         self.read_on()
+
+    @property
+    def left(self) -> bool:
+        """Whether the peer has closed its side."""
+        if self.closed:
+            return True
+        poll = select.poll()
+        poll.register(self.fd, select.POLLRDHUP)
+        return bool(poll.poll(0))
 
     def receive_into(self, view: memoryview) -> int:
         """Up to each kind."""

@@ -56,6 +56,10 @@ class Transport(Protocol):
     def sent_bytes(self) -> int:
         """All that the network has taken."""
 
+    @property
+    def left(self) -> bool:
+        """Whether the peer will send nothing more, whether that was received already or not."""
+
     def open(self, owner: Owner) -> None:
         """Belong to an owner, and begin to read: its first `on_readable` comes when there is plain text."""
 

@@ -6,7 +6,7 @@ The source of each function is registered in `linecache`, so that tracebacks sho
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Final, TypeVar
 
 from kavka.model.errors import UnsupportedVersion
@@ -18,10 +18,16 @@ M = TypeVar("M")
 
 Write = Callable[[Any, Callable[[Any], None]], None]
 Read = Callable[[Buffer, int], tuple[Any, int]]
+WriteSteps = Callable[[Any, Callable[[Any], None]], Generator[None, None, None]]
+ReadSteps = Callable[[Buffer, int], Generator[None, None, tuple[Any, int]]]
 
 _OWN_PIECE_BYTES: Final = 4096
+_JOINED_PARTS: Final = 16_384
+"""How many parts are joined in one step."""
 _WRITERS: Final[dict[tuple[type, int], Write]] = {}
 _READERS: Final[dict[tuple[type, int], Read]] = {}
+_STEPWISE_WRITERS: Final[dict[tuple[type, int], WriteSteps]] = {}
+_STEPWISE_READERS: Final[dict[tuple[type, int], ReadSteps]] = {}
 _CARRIES_RECORDS: Final[dict[tuple[type, int], bool]] = {}
 
 
@@ -58,6 +64,42 @@ def decode_from(cls: type[M], data: Buffer, version: int, offset: int) -> tuple[
     """The message in the data at an offset, and the offset after it."""
     read = _READERS.get((cls, version)) or decoder(cls, version)
     return read(data, offset)
+
+
+def decode_steps(cls: type[M], data: Buffer, version: int, offset: int = 0) -> Generator[None, None, M]:
+    """The same message, decoded as a generator that gives way after every so many items."""
+    found = _STEPWISE_READERS.get((cls, version))
+    if found is None:
+        from kavka.protocol.reading import DecoderSource
+
+        source = DecoderSource(cls, version, flexible=_is_flexible(cls, version), stepwise=True)
+        name = f"<decode {cls.__name__} v{version} in steps>"
+        found = _STEPWISE_READERS[cls, version] = _compile(name, source.text, source.names)
+    message: M = (yield from found(data, offset))[0]
+    return message
+
+
+def encode_steps(message: object, version: int) -> Generator[None, None, list[Piece]]:
+    """The pieces of a message, encoded as a generator that gives way after every so many items."""
+    cls = type(message)
+    found = _STEPWISE_WRITERS.get((cls, version))
+    if found is None:
+        from kavka.protocol.writing import EncoderSource
+
+        source = EncoderSource(cls, version, flexible=_is_flexible(cls, version), stepwise=True)
+        name = f"<encode {cls.__name__} v{version} in steps>"
+        found = _STEPWISE_WRITERS[cls, version] = _compile(name, source.text, source.names)
+    pieces: list[Piece] = []
+    parts: list[Piece] = []
+    try:
+        for _ in found(message, parts.append):
+            yield
+            if len(parts) >= _JOINED_PARTS:
+                pieces += _join(parts)
+                parts.clear()
+    except struct.error as error:
+        raise ValueError(f"{cls.__name__}: a value does not fit its field: {error}") from error
+    return pieces + _join(parts)
 
 
 def encoder(cls: type, version: int) -> Callable[[Any, bytearray], None]:

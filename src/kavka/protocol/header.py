@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from struct import Struct
 from struct import error as struct_error
 from typing import Any, Final, NamedTuple
 
 from kavka.model.errors import MalformedMessage
 from kavka.model.types import Piece
-from kavka.protocol.compiler import carries_records, decode, encode, encode_pieces
+from kavka.protocol.compiler import carries_records, decode, encode, encode_pieces, encode_steps
 from kavka.protocol.primitives import Buffer, skip_tags
 from kavka.protocol.registry import Api, api
 from kavka.protocol.schema import declared
@@ -66,6 +67,16 @@ def encode_response(api_key: int, version: int, correlation_id: int, message: ob
         body = encode(message, version)
         return [_RESPONSE_HEADS[tags].pack(len(body) + 4 + tags, correlation_id) + body]
     pieces = encode_pieces(message, version)
+    size = sum(map(len, pieces)) + 4 + tags
+    return [_RESPONSE_HEADS[tags].pack(size, correlation_id), *pieces]
+
+
+def encode_response_steps(
+    api_key: int, version: int, correlation_id: int, message: object
+) -> Generator[None, None, list[Piece]]:
+    """The same, in steps."""
+    tags = api(api_key).response_header_version(version)
+    pieces = yield from encode_steps(message, version)
     size = sum(map(len, pieces)) + 4 + tags
     return [_RESPONSE_HEADS[tags].pack(size, correlation_id), *pieces]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from struct import Struct
 from typing import Any, Final
 
@@ -14,6 +14,11 @@ Buffer = bytes | bytearray | memoryview
 _KEPT_COUNTS: Final = 64
 _KEPT_VARINTS: Final = 1 << 14
 _MAX_STRING: Final = 0x7FFF
+
+STEP_ITEMS: Final = 128
+"""How many items of arrays, or tagged fields, are a step of a codec that works in steps."""
+_STEP_NUMBERS: Final = 256
+"""How many plain numbers are: they take less time, and less memory."""
 
 
 class Varints(dict[int, bytes]):
@@ -85,6 +90,32 @@ def skip_tags(buf: Buffer, pos: int, end: int) -> int:
         if pos > end:
             raise MalformedMessage("a tagged field goes beyond the end of the data")
     return pos
+
+
+def skip_tags_steps(buf: Buffer, pos: int, end: int) -> Generator[None, None, int]:
+    """The same, in steps."""
+    count, pos = read_uvarint(buf, pos)
+    for number in range(1, count + 1):
+        if number % STEP_ITEMS == 0:
+            yield
+        _, pos = read_uvarint(buf, pos)
+        size, pos = read_uvarint(buf, pos)
+        pos += size
+        if pos > end:
+            raise MalformedMessage("a tagged field goes beyond the end of the data")
+    return pos
+
+
+def unpack_steps(table: Unpackers, size: int, buf: Buffer, pos: int, count: int) -> Generator[None, None, list[Any]]:
+    """So many numbers of one size, in steps."""
+    values: list[Any] = []
+    while count > _STEP_NUMBERS:
+        values += table[_STEP_NUMBERS](buf, pos)
+        pos += size * _STEP_NUMBERS
+        count -= _STEP_NUMBERS
+        yield
+    values += table[count](buf, pos)
+    return values
 
 
 def bad_length(name: str, length: int, rest: int) -> MalformedMessage:

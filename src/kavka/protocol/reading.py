@@ -2,6 +2,8 @@
 
 Neighbouring fields of fixed size are unpacked by one `struct` call, and the first byte of a length or of the tagged
 fields' count joins the call before it. Every length is held against what is left of the data before anything is built.
+
+A stepwise decoder does the same as a generator, which gives way after every so many items: see `compiler.decode_steps`.
 """
 
 from __future__ import annotations
@@ -11,7 +13,16 @@ from typing import Any
 
 from kavka.model.errors import MalformedMessage
 from kavka.model.types import Uuid
-from kavka.protocol.primitives import Unpackers, bad_bytes, bad_length, read_string_length, skip_tags
+from kavka.protocol.primitives import (
+    STEP_ITEMS,
+    Unpackers,
+    bad_bytes,
+    bad_length,
+    read_string_length,
+    skip_tags,
+    skip_tags_steps,
+    unpack_steps,
+)
 from kavka.protocol.schema import (
     FRESH,
     RECORDS,
@@ -32,9 +43,10 @@ from kavka.wire.varint import read_uvarint
 class DecoderSource:
     """The lines of one decoder, and the names they use."""
 
-    def __init__(self, cls: type, version: int, *, flexible: bool) -> None:
+    def __init__(self, cls: type, version: int, *, flexible: bool, stepwise: bool = False) -> None:
         self.version = version
         self.flexible = flexible
+        self._stepwise = stepwise
         self.names: dict[str, Any] = {
             "MalformedMessage": MalformedMessage,
             "StructError": struct.error,
@@ -46,8 +58,15 @@ class DecoderSource:
             "read_string_length": read_string_length,
             "read_uvarint": read_uvarint,
             "skip_tags": skip_tags,
+            "skip_tags_steps": skip_tags_steps,
+            "unpack_steps": unpack_steps,
         }
-        self.lines = ["def decode(buf, pos):", "    end = len(buf)", "    try:"]
+        self.lines = [
+            "def decode(buf, pos):",
+            "    end = len(buf)",
+            *["    items = 0", "    yield"] * stepwise,
+            "    try:",
+        ]
         self._depth = 2
         self._count = 0
         self._pending: list[tuple[str, str]] = []  # struct codes and the targets they are unpacked into
@@ -72,6 +91,13 @@ class DecoderSource:
     def _new(self, prefix: str) -> str:
         self._count += 1
         return f"{prefix}{self._count}"
+
+    def _step(self) -> None:
+        """Count an item, and give way after so many of them."""
+        if self._stepwise:
+            self._line(f"items = (items + 1) % {STEP_ITEMS}")
+            self._line("if not items:")
+            self._line("    yield")
 
     def _flush(self) -> None:
         pending, self._pending = self._pending, []
@@ -197,19 +223,23 @@ class DecoderSource:
         depth, element = self._depth, kind.element
         each = least_size(element, self.version, self.flexible)
         count = self._checked_length("i", target, name, nullable, each)
-        if element is UUID:
+        if element is UUID and not self._stepwise:
             self._line(f"{target} = [as_bytes(Uuid, buf[p : p + 16]) for p in range(pos, pos + 16 * {count}, 16)]")
             self._line(f"pos += 16 * {count}")
-        elif isinstance(element, Scalar):
+        elif isinstance(element, Scalar) and element is not UUID:
             table = f"A_{element.name}"
             self.names[table] = _UNPACKERS.setdefault(element.code, Unpackers(element.code))
-            self._line(f"{target} = [*{table}[{count}](buf, pos)]")
+            whole = f"[*{table}[{count}](buf, pos)]"
+            if self._stepwise:
+                whole = f"yield from unpack_steps({table}, {element.size}, buf, pos, {count})"
+            self._line(f"{target} = {whole}")
             self._line(f"pos += {element.size} * {count}")
         else:
             items, item = self._new("a"), self._new("o")
             self._line(f"{target} = {items} = []")
             self._line(f"for _ in range({count}):")
             self._depth += 1
+            self._step()
             if isinstance(element, Struct):
                 self._struct(element.cls, item)
             else:
@@ -225,13 +255,15 @@ class DecoderSource:
         self._line(f"if {count}:")
         self._depth += 1
         if not tagged:
-            self._line("pos = skip_tags(buf, pos - 1, end)")
+            skip = "yield from skip_tags_steps" if self._stepwise else "skip_tags"
+            self._line(f"pos = {skip}(buf, pos - 1, end)")
             self._depth -= 1
             return
         tag, size, stop = self._new("tag"), self._new("size"), self._new("stop")
         self._line(f"{count}, pos = read_uvarint(buf, pos - 1)")
         self._line(f"for _ in range({count}):")
         self._depth += 1
+        self._step()
         self._line(f"{tag}, pos = read_uvarint(buf, pos)")
         self._line(f"{size}, pos = read_uvarint(buf, pos)")
         self._line(f"{stop} = pos + {size}")

@@ -2,7 +2,7 @@
 
 Neighbouring fields of fixed size are packed by one `struct` call, and the length of a string or array joins the call
 before it. The function hands its parts to a callable, so that parts which are not in memory (slices of files) pass
-through untouched.
+through untouched. A stepwise encoder is a generator that gives way after every so many items.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import struct
 from typing import Any, Final
 
 from kavka.model.types import Uuid
-from kavka.protocol.primitives import STRING_LENGTHS, VARINTS, Packers, not_at_version
+from kavka.protocol.primitives import STEP_ITEMS, STRING_LENGTHS, VARINTS, Packers, not_at_version
 from kavka.protocol.schema import BYTES, FRESH, RECORDS, STRING, UUID, Array, Field, Scalar, Struct, WireType, fields_of
 
 _NO_TAGS: Final = ("x", "")  # a pad byte, which `struct` writes as the zero that counts no tagged fields
@@ -20,17 +20,18 @@ _NO_TAGS: Final = ("x", "")  # a pad byte, which `struct` writes as the zero tha
 class EncoderSource:
     """The lines of one encoder, and the names they use."""
 
-    def __init__(self, cls: type, version: int, *, flexible: bool) -> None:
+    def __init__(self, cls: type, version: int, *, flexible: bool, stepwise: bool = False) -> None:
         self.message = cls.__name__
         self.version = version
         self.flexible = flexible
+        self._stepwise = stepwise
         self.names: dict[str, Any] = {
             "V": VARINTS,
             "VS": STRING_LENGTHS,
             "ZERO": Uuid.ZERO,
             "not_at_version": not_at_version,
         }
-        self.lines = ["def encode(o, w):"]
+        self.lines = ["def encode(o, w):", *["    items = 0", "    yield"] * stepwise]
         self._depth = 1
         self._count = 0
         self._pending: list[tuple[str, str]] = []  # struct codes and the expressions to pack, not written yet
@@ -174,6 +175,10 @@ class EncoderSource:
             self._line(f"for {item} in {local} or ():" if nullable else f"for {item} in {local}:")
             self._depth += 1
             before = len(self.lines)
+            if self._stepwise:
+                self._line(f"items = (items + 1) % {STEP_ITEMS}")
+                self._line("if not items:")
+                self._line("    yield")
             if isinstance(element, Struct):
                 self._struct(element.cls, item)
             else:

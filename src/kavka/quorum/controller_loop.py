@@ -158,9 +158,13 @@ class ControllerLoop:
 
     # -- starting and running -----------------------------------------------------------------------
 
-    def start(self, *, clean: bool = False) -> LoadReport:
+    def start(self, *, clean: bool = False, accept_loss: bool = False) -> LoadReport:
         """Open the log and join the quorum; `run` commits and replays. Once, before `run`."""
-        return self.quorum.open(self, clean=clean)
+        return self.quorum.open(self, clean=clean, accept_loss=accept_loss)
+
+    def stored(self) -> Iterator[Any]:
+        """All records that this node has, committed or not: what it knew when it stopped."""
+        return self.quorum.log.everything()
 
     async def run(self) -> None:
         """Take part, publish and take snapshots until cancelled; a group with KafkaStorageError says the disk is lost.
@@ -269,6 +273,7 @@ class ControllerLoop:
             await self._something_new()
         async with self._turn:
             machine = self._deciding()
+            machine.kraft_version = self.quorum.kraft_version
             epoch, now_ms = self._epoch, self._clock.now_ms()
             transition = decide(machine, now_ms)
             records = transition.records
@@ -315,6 +320,10 @@ class ControllerLoop:
             raise
         self._appended.append(Appended(base, machine.image, delta, now_ms))
         self._moved.set()
+
+    def upgrade_kraft_version(self, version: int, validate_only: bool) -> None:
+        """Raise the version of the quorum's protocol, which puts the voters into the log; raises KafkaError."""
+        self.quorum.upgrade_kraft_version(version, validate_only=validate_only)
 
     def broker_disconnected(self, broker_id: int, epoch: int, connection: int) -> None:
         """The connection that a broker's heartbeats came on has closed."""

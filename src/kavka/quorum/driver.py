@@ -26,6 +26,7 @@ from kavka.model.errors import (
 )
 from kavka.model.types import FileSlice
 from kavka.protocol.schemas.control_records import LeaderChangeMessage, LeaderChangeVoter
+from kavka.quorum.commit_mark import CommitMark
 from kavka.quorum.metadata_log import MetadataLog
 from kavka.quorum.settings import Member, QuorumSettings
 from kavka.quorum.snapshot_fetch import SnapshotFetch
@@ -85,6 +86,8 @@ MAX_FETCH_BYTES: Final = 8 << 20
 """The most that is given at once, whatever is asked for; a larger first batch is given as a whole."""
 RESIGN_SECONDS: Final = 1.0
 """How long a leader that stops waits for another to be elected."""
+MARK_EVERY_MS: Final = 5_000
+"""How often it is written down how far the metadata is committed, at most."""
 AGAIN_SECONDS: Final = 1.0
 """How long a node whose disk has failed twice waits before it tries it again."""
 
@@ -132,6 +135,8 @@ class RaftDriver(QuorumView):
     ) -> None:
         super().__init__(member, settings, clock)
         self.log = MetadataLog(disk, metadata_dir, settings.log)
+        self._mark = CommitMark(disk, metadata_dir)
+        self._marked_ms = 0
         self._connector = connector
         self._draw = draw
         self._follower: Follows | None = None
@@ -150,10 +155,12 @@ class RaftDriver(QuorumView):
 
     # -- starting and stopping -------------------------------------------------------------------------
 
-    def open(self, follower: Follows, *, clean: bool = False) -> LoadReport:
+    def open(self, follower: Follows, *, clean: bool = False, accept_loss: bool = False) -> LoadReport:
         """Open the log and begin; a sole voter leads at once. Raises KafkaStorageError. Once, before `run`."""
         self._follower = follower
         report = self.log.open(self._clock.now_ms(), clean=clean)
+        if self.member.controller:
+            self._mark.check(self.log.path, self.log.start_offset, self.log.end_offset, accept_loss=accept_loss)
         self._begin()
         if self._failure is not None:
             raise self._failure
@@ -218,9 +225,12 @@ class RaftDriver(QuorumView):
 
     def close(self) -> None:
         """After `run` has ended: force everything to the disk and let go of it."""
+        committed = self.high_watermark
         self._raft = None
         self._drop_asked(NotController("this node is stopping"))
         self.log.close()
+        if self.member.controller and committed > self._mark.offset:
+            self._mark.write(committed)
 
     # -- events --------------------------------------------------------------------------------------------
 
@@ -453,6 +463,22 @@ class RaftDriver(QuorumView):
             if self._raft is raft and self._failure is None:
                 durable = self.log.durable_offset if self.member.controller else self.log.end_offset
                 self.feed(partial(self._synced, raft, durable))
+                await self._mark_committed(threads)
+
+    async def _mark_committed(self, threads: ThreadPoolExecutor) -> None:
+        """Write down how far the metadata is committed, now and then: it need not be exact, only never too far."""
+        committed, now_ms = self.high_watermark, self.now_ms()
+        if not self.member.controller or committed <= self._mark.offset or now_ms - self._marked_ms < MARK_EVERY_MS:
+            return
+        self._marked_ms = now_ms
+        writing = asyncio.get_running_loop().run_in_executor(threads, self._mark.write, committed)
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            await asyncio.wait([writing])
+            raise
+        except OSError as error:
+            log.warning("how far the metadata is committed cannot be written down: %s", error)
 
     def _synced(self, raft: Raft, durable: int) -> Sequence[Effect]:
         return raft.on_synced(durable, self.now_ms())

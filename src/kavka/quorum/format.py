@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kavka.controller.bootstrap import bootstrap_records
+from kavka.controller.scram import parse_scram
 from kavka.metadata.features import (
     FEATURES,
     KRAFT_VERSION,
@@ -33,6 +34,8 @@ from kavka.storage.disk import Disk
 METADATA_LOG: Final = f"{CLUSTER_METADATA}-0"
 CONTROLLER_ENDPOINT: Final = Endpoint("CONTROLLER", "localhost", 9093, "PLAINTEXT")
 """Where a standalone node's controller would be reached, if others were ever to join."""
+
+SALT_BYTES: Final = 24
 
 _LEFT_BY_FORMAT: Final = frozenset(
     {METADATA_LOG, BOOTSTRAP_FILE, BOOTSTRAP_FILE + ".tmp", files.META_PROPERTIES + ".tmp", files.LOCK, "lost+found"}
@@ -84,12 +87,14 @@ def format_dirs(
     levels: Mapping[str, int] | None = None,
     ignore_formatted: bool = False,
     new_id: Callable[[], Uuid] = random_id,
+    records: Sequence[Any] = (),
 ) -> NodeDirs:
     """Format the directories of a node as `kafka-storage format` does; raises FormatError.
 
     With a controller endpoint the node is the one voter of a new cluster (`--standalone`). With initial controllers
     those vote, be this node one of them or not. With neither it learns its voters from its configuration or from the
-    quorum that it finds there (`--no-initial-controllers`). `levels` are those of `feature_levels`.
+    quorum that it finds there (`--no-initial-controllers`). `levels` are those of `feature_levels`; `records` are
+    written by the first leader as well: credentials that the cluster has from the beginning.
     """
     _check_cluster_id(cluster_id)
     everywhere = list(dict.fromkeys([*dirs, metadata_dir]))
@@ -108,7 +113,7 @@ def format_dirs(
             ids[path] = meta.directory_id
         else:
             ids[path] = mine if path == metadata_dir and mine is not None else new_id()
-    bootstrap = bootstrap_records(metadata_version) if levels is None else records_of_levels(levels)
+    bootstrap = [*(bootstrap_records(metadata_version) if levels is None else records_of_levels(levels)), *records]
     voters = tuple(initial_controllers)
     if not voters and controller is not None:
         voters = (Voter(ReplicaKey(node_id, ids[metadata_dir]), (controller,)),)
@@ -148,6 +153,17 @@ def _parse_controller(text: str, listener: str) -> Voter:
         raise FormatError(f"{text!r}: no directory can have the reserved id {directory}")
     endpoint = Endpoint(listener, host[1:-1] if bracketed else host, int(port), "")
     return Voter(ReplicaKey(int(node), directory_id), (endpoint,))
+
+
+def parse_scram_users(texts: Iterable[str]) -> list[Any]:
+    """Read `--add-scram` options: the credentials of a cluster's first users; raises FormatError."""
+    found = []
+    for text in texts:
+        try:
+            found.append(parse_scram(text, lambda: os.urandom(SALT_BYTES)))
+        except ValueError as error:
+            raise FormatError(f"--add-scram: {error}") from None
+    return found
 
 
 def parse_release(text: str) -> int:

@@ -204,6 +204,14 @@ class MetadataLog:
         self._loaded = None
         return Replayed(loaded.records, id_.offset - 1, id_.epoch, loaded.log_timestamp)
 
+    def everything(self) -> Iterator[Any]:
+        """All records that are here, committed or not: what was known when this node stopped."""
+        snapshot = self.take_snapshot_records()
+        if snapshot is not None:
+            yield from snapshot.records
+        for portion in self.replay(self.start_offset, self.end_offset):
+            yield from portion.records
+
     def replay(self, start: int, end: int) -> Iterator[Replayed]:
         """The records between two offsets, in portions; whole batches, so `end` must be where one ends."""
         pending: list[Any] = []

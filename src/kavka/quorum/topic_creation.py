@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 from kavka.client.deadline import within
@@ -18,6 +19,10 @@ from kavka.quorum.controller_loop import ControllerLoop
 
 KNOWN_HERE_SECONDS: Final = 5.0
 """How long a broker waits to read of a topic that the controller says it has created."""
+
+
+AT_ONCE: Final = 100
+"""How many topics a request for metadata creates."""
 
 
 class TopicCreation:
@@ -54,10 +59,12 @@ class TopicCreation:
         """Create the topics that are not there; those that cannot be created stay unknown, as in Kafka.
 
         They are as large as the settings of this broker say, or those of the controller where it has none.
-        The coordinators' own topics are not for clients to create: they need other partitions and settings.
+        The coordinators' own topics are not for clients to create: they need other partitions and settings. Of very
+        many the first are created, and the others when they are asked for again.
         """
         known = self.image.topics.by_name
-        missing = [name for name in names if name not in known and is_valid_topic_name(name) and not is_internal(name)]
+        wanted = (name for name in names if name not in known and is_valid_topic_name(name) and not is_internal(name))
+        missing = list(islice(wanted, AT_ONCE))
         if missing:
             partitions, replication = chosen(values, NUM_PARTITIONS), chosen(values, DEFAULT_REPLICATION_FACTOR)
             await self.create([NewTopic(name, partitions, replication) for name in missing])

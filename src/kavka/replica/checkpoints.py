@@ -35,6 +35,7 @@ class Checkpoints:
         self._dirs = dirs
         self._partitions_in = partitions_in
         self._written: dict[str, Offsets] = {}
+        self._kept: dict[str, dict[TopicPartition, int]] = {}
         self._turn = asyncio.Lock()
         self._disk_turn = threading.Lock()
         self._generation = 0
@@ -50,6 +51,13 @@ class Checkpoints:
             log.warning("%s; going on without it", error)
             return {}
         return self._written[path]
+
+    def keep(self, directory: LogDir, tp: TopicPartition) -> None:
+        """Of a log that could not be loaded: what is written of it stays, for the start at which it can be."""
+        for kind in OFFSETS:
+            path = f"{directory.path}/{kind}"
+            if tp in self._written.get(path, ()):
+                self._kept.setdefault(path, {})[tp] = self._written[path][tp]
 
     async def write(self, kind: str) -> list[LogDir]:
         """Write one kind of checkpoint in every directory, durably, away from the loop; where it could not be."""
@@ -78,6 +86,8 @@ class Checkpoints:
 
     def forget(self, directory: LogDir, tp: TopicPartition) -> None:
         """Before a log is created: nothing that is written of an earlier one of its name may be taken for its own."""
+        for kind in OFFSETS:
+            self._kept.get(f"{directory.path}/{kind}", {}).pop(tp, None)
         for kind in (files.RECOVERY_POINTS, files.LOG_STARTS):
             if tp in self._written.get(f"{directory.path}/{kind}", ()):
                 self._write_now(directory, kind)
@@ -102,4 +112,6 @@ class Checkpoints:
         held = self._partitions_in(directory)
         if kind == files.LOG_STARTS:
             held = (one for one in held if one.start_is_checkpointed)
-        return {one.topic_partition: read(one) for one in held}
+        offsets = {**self._kept.get(f"{directory.path}/{kind}", {})}
+        offsets.update((one.topic_partition, read(one)) for one in held)
+        return offsets

@@ -87,6 +87,7 @@ class Loading:
                     self._replicas.adopt(topic, tp.partition, loaded, directory, committed.get(tp, 0))
             except KafkaStorageError as error:
                 log.error("%s; %s stays offline", error, tp)
+                self._checkpoints.keep(directory, tp)
                 self._replicas.give_up(tp, error)
             await self._breathe()
             if stopping.is_set():
@@ -142,10 +143,22 @@ class Loading:
             now_ms=self._clock.now_ms(),
             tiered=self._replicas.tiered(topic, tp.partition),
         )
+        tell(tp, report)
+        if directory.clean and loaded.log_end_offset < recovery_point:
+            self._lacks(path, loaded, recovery_point, alone=image is not None and len(image.replicas) == 1)
         if topic_id is None:
             loaded.assign_topic_id(topic.id)
-        tell(tp, report)
         return loaded
+
+    def _lacks(self, path: str, loaded: Log, recovery_point: int, *, alone: bool) -> None:
+        """A log lacks what it had when the node was stopped in order: what nobody else has is not given up unasked."""
+        found = loaded.log_end_offset
+        lost = f"{path} ends at offset {found}, but ended at {recovery_point} when the node was last stopped"
+        if not alone:
+            log.warning("%s: what is missing is fetched from the other replicas", lost)
+            return
+        loaded.close(sync=False)
+        raise KafkaStorageError(f"{lost}: restore it from a copy, or start once with --accept-loss to give it up")
 
     async def _breathe(self) -> None:
         loop = asyncio.get_running_loop()

@@ -23,13 +23,23 @@ from kavka.model.errors import (
     UnknownServerError,
 )
 from kavka.model.settings.group import reset_duration_ms
-from kavka.model.share import ACKNOWLEDGED, AVAILABLE, NO_START_OFFSET, SharePartitionKey, StateBatch
+from kavka.model.share import (
+    ACKNOWLEDGED,
+    ARCHIVED,
+    ARCHIVING,
+    AVAILABLE,
+    NO_START_OFFSET,
+    SharePartitionKey,
+    StateBatch,
+)
 from kavka.replica.partition import Partition
 from kavka.replica.tier import result_of
+from kavka.runtime.dead_letters import DeadLetters
 from kavka.runtime.share_persister import SharePersister
 from kavka.runtime.timers import Timer, Timers
+from kavka.share.aborted import without
 from kavka.share.acquiring import Acquired, Limits
-from kavka.share.partition import FENCING, Acknowledgement, SharePartition, StateWrite, persister_error
+from kavka.share.partition import FENCING, SPENT, Acknowledgement, Dead, SharePartition, StateWrite, persister_error
 from kavka.share.window import UNLOCKED
 
 logger = logging.getLogger(__name__)
@@ -88,6 +98,7 @@ class LedShares(NamedTuple):
     dropped: Callable[[LedShare], None]
     """Is told that a share partition is of no use any more."""
     counts: ShareCounts
+    dead_letters: DeadLetters
 
 
 class LedShare:
@@ -130,6 +141,19 @@ class LedShare:
         partition = self.partition
         return self.failure is None and partition.leads and partition.led_since == self.led_since
 
+    @property
+    def in_flight(self) -> int:
+        """How many records count as in flight."""
+        return 0 if self.machine is None else self.machine.window.in_flight
+
+    @property
+    def lag(self) -> int:
+        """How many committed records the group is not done with."""
+        if self.machine is None:
+            return 0
+        window = self.machine.window
+        return max(0, self.partition.high_watermark - window.start_offset - window.complete_count)
+
     def wake(self) -> None:
         """Let the fetches look that wait here."""
         waiting, self.waiting = self.waiting, set()
@@ -159,10 +183,18 @@ class LedShare:
             found = await self._around.persister.read(self.key, self.leader_epoch)
         except KafkaError as error:
             raise persister_error(error.code, error.message) from error
+        await self._finish_archiving(found.batches)
         start = found.start_offset
         if start == NO_START_OFFSET:
             start = await self._first_offset()
         return SharePartition.load(self.leader_epoch, found.state_epoch, start, found.batches)
+
+    async def _finish_archiving(self, batches: Iterable[StateBatch]) -> None:
+        """A leader before this one was about to write dead letters: see that they are there."""
+        dead = [Dead(first, last, count, SPENT) for first, last, state, count in batches if state == ARCHIVING]
+        settings = self._around.settings_of(self.key.group_id)
+        if dead and settings.dead_letter_topic:
+            await self._around.dead_letters.bury(self.key, self.partition, dead, settings, again=True)
 
     async def _first_offset(self) -> int:
         """Where a group begins that has never read the partition, as its settings say."""
@@ -227,7 +259,9 @@ class LedShare:
             return
         write = self.machine.expire(self.limits, self._now_ms())
         self.armed()
-        if write is not None:
+        if write is None:
+            self.wake()  # records may have waited to be delivered again
+        else:
             self._around.counts.expired += sum(last - first + 1 for first, last, _, _ in write.batches)
             self._write(write, self._note)
             self.wake()  # it is available at once, written or not
@@ -280,8 +314,14 @@ class LedShare:
             self.drop(NotLeaderOrFollower("nobody of the group is here"))
 
     async def _write_some(self, writes: list[StateWrite]) -> KafkaError | None:
+        persister, settings = self._around.persister, self._around.settings_of(self.key.group_id)
+        dead = [one for write in writes for one in write.dead] if settings.dead_letter_topic else []
+        change = joined(writes)
         try:
-            await self._around.persister.write(self.key, joined(writes))
+            if dead:
+                await persister.write(self.key, about_to_archive(change, dead))
+                await self._around.dead_letters.bury(self.key, self.partition, dead, settings)
+            await persister.write(self.key, change)
         except KafkaError as error:
             return persister_error(error.code, error.message)
         except Exception:
@@ -294,7 +334,7 @@ class LedShare:
         assert machine is not None
         for write, done in writes:
             if error is None:
-                news |= machine.written(write)
+                news |= machine.written(write, self.limits, self._now_ms())
                 self._around.counts.wrote(write.batches)
             else:
                 news |= machine.unwritten(write, self._now_ms())
@@ -319,6 +359,18 @@ def joined(writes: list[StateWrite]) -> StateChange:
     return StateChange(last.state_epoch, last.leader_epoch, last.start_offset, last.delivery_complete_count, batches)
 
 
+def about_to_archive(change: StateChange, dead: Sequence[Dead]) -> StateChange:
+    """A change in which what is given up is not archived yet."""
+    ranges = sorted((one.first_offset, one.last_offset) for one in dead)
+    rows = [StateBatch(one.first_offset, one.last_offset, ARCHIVING, one.delivery_count) for one in dead]
+    for first, last, state, count in change.batches:
+        if state == ARCHIVED:
+            rows += [StateBatch(*one[:2], state, count) for one in without([Acquired(first, last, count)], ranges)]
+        else:
+            rows.append(StateBatch(first, last, state, count))
+    return change._replace(batches=rows)
+
+
 def limits_of(settings: ShareGroupSettings) -> Limits:
     """What the machine goes by."""
     return Limits(
@@ -326,4 +378,6 @@ def limits_of(settings: ShareGroupSettings) -> Limits:
         settings.delivery_count_limit,
         settings.record_lock_duration_ms,
         settings.renew_acknowledge_enable,
+        settings.redelivery_delay_ms,
+        settings.redelivery_delay_max_ms,
     )

@@ -13,7 +13,16 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Final, Protocol
 
-from kavka.catalog.expiry import Expired, LogSpan, Retention, all_segments, dangling, expired, to_remove
+from kavka.catalog.expiry import (
+    Expired,
+    LogSpan,
+    Retention,
+    all_segments,
+    dangling,
+    expired,
+    first_readable,
+    to_remove,
+)
 from kavka.catalog.partition import PartitionSegments
 from kavka.catalog.segment import DeleteState, RemoteSegment, SegmentState, TopicIdPartition
 from kavka.client.deadline import within
@@ -318,8 +327,9 @@ class RemoteLogManager:
             partition.lineage, partition.log_start_offset, partition.log_end_offset, partition.local_bytes_from(end)
         )
         found = expired(held, log, Retention(*partition.retention), self._clock.now_ms())
-        if found.log_start_offset > partition.log_start_offset:
-            partition.expire_before(found.log_start_offset)  # first: nobody is to be sent to what goes
+        start = max(found.log_start_offset, first_readable(held, log, partition.local_log_start_offset))
+        if start > partition.log_start_offset:
+            partition.expire_before(start)  # first: nobody is to be sent to what goes
         return [one for one in found.segments if one.segment.id not in self._in_flight]
 
     async def _announce(self, name: TopicIdPartition, going: list[Expired]) -> None:

@@ -22,6 +22,7 @@ from kavka.model.settings.values import Values
 from kavka.model.share import SharePartitionKey
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.waiting import Waiting
+from kavka.runtime.dead_letters import DeadLetters
 from kavka.runtime.led_share import LedShare, LedShares, ShareCounts
 from kavka.runtime.share_fetching import FetchedShare, ShareFetchAttempt, ShareFetchLimits, Where
 from kavka.runtime.share_persister import SharePersister
@@ -45,7 +46,7 @@ class LeaderHost(NamedTuple):
 class ShareLeader:
     """Serves ShareFetch and ShareAcknowledge."""
 
-    def __init__(self, host: LeaderHost, persister: SharePersister) -> None:
+    def __init__(self, host: LeaderHost, persister: SharePersister, dead_letters: DeadLetters) -> None:
         self._replicas = host.replicas
         self._clock = host.clock
         self._loop = host.loop
@@ -69,6 +70,7 @@ class ShareLeader:
             give_a_turn,
             self._dropped,
             self.counts,
+            dead_letters,
         )
 
     # -- the node's life ----------------------------------------------------------------------------

@@ -27,6 +27,25 @@ class Limits(NamedTuple):
     delivery_count: int = 5
     lock_ms: int = 30_000
     renew: bool = True
+    delay_ms: int = 0
+    """How long a record that was released waits before it is delivered again; twice as long each further time."""
+    max_delay_ms: int = 0
+
+    def delay_of(self, delivery_count: int) -> int:
+        """How long a record waits that was delivered so often."""
+        if not self.delay_ms:
+            return 0
+        return min(max(self.delay_ms, self.max_delay_ms), self.delay_ms << min(max(0, delivery_count - 1), 30))
+
+
+MOST_WAITING: Final = 4
+"""So many times the limit of locks may be in flight where released records wait: they must not hold up the others."""
+
+
+def room_beside_waiting(window: Window, limits: Limits) -> int:
+    """How many records may come into flight if those that only wait do not count."""
+    most = min(limits.max_record_locks + window.waiting, MOST_WAITING * limits.max_record_locks)
+    return most - window.in_flight
 
 
 class LogBatch(NamedTuple):
@@ -99,7 +118,10 @@ class Acquisition:
         """How many records may be acquired, and how far: at the limit of locks only amid what is in flight."""
         window, wanted = self._window, self._wanted.max_records
         self._last = last
-        self._max = min(wanted, self._limits.max_record_locks - window.in_flight)
+        room = self._limits.max_record_locks - window.in_flight
+        if room < wanted and self._limits.delay_ms:
+            room = room_beside_waiting(window, self._limits)
+        self._max = min(wanted, room)
         if self._max <= 0 and fetch_offset <= window.end_offset:
             self._max = min(wanted, window.end_offset - fetch_offset + 1)
             self._last = min(last, window.end_offset)

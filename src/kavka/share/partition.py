@@ -27,8 +27,8 @@ from kavka.model.errors import (
 )
 from kavka.model.share import ACKNOWLEDGED, ACQUIRED, ARCHIVED, AVAILABLE, StateBatch
 from kavka.share.aborted import without
-from kavka.share.acquiring import Acquired, Acquisition, Limits, LogBatch, Wanted
-from kavka.share.window import NOBODY, UNLOCKED, Held, InFlightBatch, Window
+from kavka.share.acquiring import Acquired, Acquisition, Limits, LogBatch, Wanted, room_beside_waiting
+from kavka.share.window import NOBODY, UNLOCKED, WAITING, Held, InFlightBatch, Window
 
 GAP: Final = 0
 ACCEPT: Final = 1
@@ -38,8 +38,22 @@ RENEW: Final = 4
 
 STATE_OF_TYPE: Final[Mapping[int, int]] = {GAP: ARCHIVED, ACCEPT: ACKNOWLEDGED, RELEASE: AVAILABLE, REJECT: ARCHIVED}
 
+REJECTED: Final = 1
+SPENT: Final = 2
+"""Why a record is not delivered again: a member rejected it, or it was delivered as often as it may be."""
+CAUSE_OF_TYPE: Final[Mapping[int, int]] = {RELEASE: SPENT, REJECT: REJECTED}
+
 FENCING: Final = (NotLeaderOrFollower, FencedStateEpoch, GroupIdNotFound, UnknownTopicOrPartition)
 """After one of these the share partition is to be dropped, and loaded anew when it is next asked for."""
+
+
+class Dead(NamedTuple):
+    """Records that nobody gets any more although they were not dealt with."""
+
+    first_offset: int
+    last_offset: int
+    delivery_count: int
+    cause: int
 
 
 class Acknowledgement(NamedTuple):
@@ -61,6 +75,8 @@ class StateWrite:
     batches: tuple[StateBatch, ...]
     delivery_count_limit: int | None = None
     """What counts if it fails; None if the change holds in any case."""
+    dead: tuple[Dead, ...] = ()
+    """The records among them that are given up."""
 
 
 class SharePartition:
@@ -102,7 +118,10 @@ class SharePartition:
         if self._fenced:
             return False
         window = self.window
-        return window.in_flight < limits.max_record_locks or window.next_fetch_offset() != window.end_offset + 1
+        room = limits.max_record_locks - window.in_flight
+        if room <= 0 and limits.delay_ms:
+            room = room_beside_waiting(window, limits)
+        return room > 0 or window.next_fetch_offset() != window.end_offset + 1
 
     def acquire(
         self,
@@ -156,12 +175,14 @@ class SharePartition:
             self._split_at_start(batch, member)
             for first, last, held in batch.parts():
                 if held.state == ACQUIRED and held.member == member:
-                    draft.change(held, first, last, ARCHIVED if last < self.window.start_offset else AVAILABLE)
+                    gone = last < self.window.start_offset
+                    draft.change(held, first, last, ARCHIVED if gone else AVAILABLE, 0 if gone else SPENT)
         return draft.write()
 
     def expire(self, limits: Limits, now_ms: int) -> StateWrite | None:
         """Take back what was locked for too long: at once, whether or not that can be written."""
         window, taken, next_ms = self.window, [], UNLOCKED
+        dead: list[Dead] = []
         for batch in window.batches:
             if batch.whole is not None and batch.whole.state == ACQUIRED and batch.whole.deadline_ms <= now_ms:
                 self._split_at_start(batch, batch.whole.member)
@@ -171,16 +192,22 @@ class SharePartition:
                 if held.deadline_ms > now_ms:
                     next_ms = held.deadline_ms if next_ms == UNLOCKED else min(next_ms, held.deadline_ms)
                     continue
-                held.let_go(ARCHIVED if last < window.start_offset else AVAILABLE, limits.delivery_count)
+                gone, waited = last < window.start_offset, held.member == WAITING
+                held.let_go(ARCHIVED if gone else AVAILABLE, limits.delivery_count)
                 held.deadline_ms = UNLOCKED
+                if waited and held.state == AVAILABLE:
+                    window.freed(first)  # what was written of it holds
+                    continue
                 taken.append(StateBatch(first, last, held.state, held.count))
+                if held.state == ARCHIVED and not gone:
+                    dead.append(Dead(first, last, held.count, SPENT))
         for each in taken:
             if each.delivery_state == AVAILABLE:
                 window.freed(each.first_offset)
             else:
                 window.complete_count += window.counted(each.first_offset, each.last_offset)
         self.deadline_ms = next_ms
-        return self._write(taken) if taken else None
+        return self._write(taken, None, dead) if taken else None
 
     def _acknowledge(self, draft: _Draft, member: str, said: Acknowledgement, now_ms: int) -> None:
         window = self.window
@@ -219,7 +246,7 @@ class SharePartition:
 
     def _settle(self, draft: _Draft, first: int, last: int, held: Held, kind: int, now_ms: int) -> None:
         if kind != RENEW:
-            draft.change(held, first, last, STATE_OF_TYPE[kind])
+            draft.change(held, first, last, STATE_OF_TYPE[kind], CAUSE_OF_TYPE.get(kind, 0))
             return
         if not draft.limits.renew:
             raise InvalidRecordState("the group does not renew locks")
@@ -237,7 +264,9 @@ class SharePartition:
 
     # -- writing ----------------------------------------------------------------------------------
 
-    def _write(self, batches: list[StateBatch], delivery_count_limit: int | None = None) -> StateWrite:
+    def _write(
+        self, batches: list[StateBatch], delivery_count_limit: int | None, dead: Sequence[Dead] = ()
+    ) -> StateWrite:
         window = self.window
         return StateWrite(
             self.state_epoch,
@@ -246,15 +275,25 @@ class SharePartition:
             window.complete_count,
             tuple(_joined(batches)),
             delivery_count_limit,
+            tuple(dead),
         )
 
-    def written(self, write: StateWrite) -> bool:
-        """A write is done; whether a fetch that waits may find more now."""
+    def written(self, write: StateWrite, limits: Limits | None = None, now_ms: int = 0) -> bool:
+        """A write is done; whether a fetch that waits may find more now.
+
+        Where the group wants it so, what was released waits before it is delivered again: locked, and nobody's.
+        """
         freed = False
         for batch in write.batches if write.delivery_count_limit is not None else ():
             for first, _, held in self.window.unsettled(*batch[:2]):
                 held.undo, held.deadline_ms = None, UNLOCKED
-                if held.state == AVAILABLE:
+                if held.state != AVAILABLE:
+                    continue
+                delay_ms = 0 if limits is None else limits.delay_of(held.count)
+                if delay_ms:
+                    held.state, held.member, held.deadline_ms = ACQUIRED, WAITING, now_ms + delay_ms
+                    self._lock_until(held.deadline_ms)
+                else:
                     self.window.freed(first)
                     freed = True
         return self.window.move_start() or freed
@@ -299,15 +338,18 @@ class _Draft:
         self.limits = limits
         self._partition = partition
         self._batches: list[StateBatch] = []
+        self._dead: list[Dead] = []
 
-    def change(self, held: Held, first: int, last: int, state: int) -> None:
-        """Take records from their member."""
+    def change(self, held: Held, first: int, last: int, state: int, cause: int) -> None:
+        """Take records from their member; the cause counts if they are given up by that."""
         window = self._partition.window
         held.undo = held.member
         held.let_go(state, self.limits.delivery_count)
         self._batches.append(StateBatch(first, last, held.state, held.count))
         if held.state > ACQUIRED:
             window.complete_count += window.counted(first, last)
+        if held.state == ARCHIVED and cause:
+            self._dead.append(Dead(first, last, held.count, cause))
 
     def undo(self) -> None:
         """Forget the changes."""
@@ -316,7 +358,9 @@ class _Draft:
 
     def write(self) -> StateWrite | None:
         """What is to be written; None for nothing."""
-        return self._partition._write(self._batches, self.limits.delivery_count) if self._batches else None
+        if not self._batches:
+            return None
+        return self._partition._write(self._batches, self.limits.delivery_count, self._dead)
 
 
 def _check_owner(held: Held, member: str) -> None:

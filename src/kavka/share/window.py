@@ -14,6 +14,8 @@ from kavka.model.errors import UnknownServerError
 from kavka.model.share import ACKNOWLEDGED, ACQUIRED, ARCHIVED, ARCHIVING, AVAILABLE, StateBatch
 
 NOBODY: Final = ""
+WAITING: Final = "nobody, until it may be delivered again"
+"""Who has a record that was released and is to wait: longer than any member's id."""
 UNLOCKED: Final = -1
 
 
@@ -161,6 +163,16 @@ class Window:
     def in_flight(self) -> int:
         """How many offsets count as in flight: those that are acknowledged amid others do."""
         return self.end_offset - self.start_offset + 1 if self.batches else 0
+
+    @property
+    def waiting(self) -> int:
+        """How many records in flight only wait to be delivered again."""
+        return sum(
+            self.counted(first, last)
+            for batch in self.batches
+            for first, last, held in batch.parts()
+            if held.member == WAITING
+        )
 
     @property
     def has_gaps(self) -> bool:

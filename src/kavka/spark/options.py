@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kavka.client.security import SecuredBootstrap, security_of
+from kavka.model.settings import SettingError
 from kavka.model.types import TopicPartition
 from kavka.spark.offsets import EARLIEST, LATEST, BadOffsetsError
 
@@ -136,9 +138,6 @@ class _Given:
                 raise OptionError(_WITHDRAWN[name])
             if name not in names and name not in _IGNORED and not name.startswith("kafka."):
                 raise OptionError(f"there is no option {name!r}; the options are {', '.join(sorted(known))}")
-        protocol = self._values.get("kafka.security.protocol", "PLAINTEXT").upper()
-        if protocol != "PLAINTEXT":
-            raise OptionError(f"kafka.security.protocol {protocol} is not supported yet: PLAINTEXT is")
 
     def text(self, name: str) -> str | None:
         return self._values.get(name.lower())
@@ -173,7 +172,18 @@ class _Given:
         text = self.text("kafka.bootstrap.servers")
         if not text:
             raise OptionError('say where the brokers are: option("kafka.bootstrap.servers", "HOST:PORT")')
-        return text
+        security = {
+            name.removeprefix("kafka."): value
+            for name, value in self._values.items()
+            if name.startswith(("kafka.security.", "kafka.sasl.", "kafka.ssl."))
+        }
+        if not security:
+            return text
+        try:
+            security_of(security)  # what cannot be honoured is an error here, before any task runs
+        except SettingError as error:
+            raise OptionError(f"kafka.{error}") from None
+        return SecuredBootstrap(text, security)
 
 
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:

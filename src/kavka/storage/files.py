@@ -33,6 +33,7 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
 
 _MAX_NAME = 255
+_LAST_OFFSET = (1 << 63) - 1
 _MARKED_DIR = re.compile(r"(\S+)-(\d+)\.(\S+)(-delete|-future|-stray)")
 
 
@@ -61,8 +62,11 @@ def parse_file_name(name: str) -> FileName | None:
     digits, dot, rest = name.partition(".")
     if not dot or not digits.isdecimal():
         return None
+    offset = int(digits) if len(digits) <= _MAX_NAME else _LAST_OFFSET + 1
+    if offset > _LAST_OFFSET:  # no log comes so far: somebody else's file
+        return None
     kind, _, suffix = rest.partition(".")
-    return FileName(int(digits), "." + kind, "." + suffix if suffix else "")
+    return FileName(offset, "." + kind, "." + suffix if suffix else "")
 
 
 def dir_name(topic_partition: TopicPartition) -> str:

@@ -187,11 +187,14 @@ class _Loader:
         """One segment per .log file, and the producer snapshots that belong to one."""
         bases = []
         for name in self.names:
-            digits, _, kind = name.partition(".")
-            if kind == "log" and digits.isdecimal():
-                bases.append(int(digits))
-            elif kind == "snapshot" and digits.isdecimal():
-                self.producers.snapshots.append(int(digits))
+            parsed = files.parse_file_name(name)
+            if parsed is None:
+                if name.endswith(files.LOG):
+                    self.report.notes.append(f"{self.path}/{name} is no segment: left alone")
+            elif (parsed.kind, parsed.suffix) == (files.LOG, ""):
+                bases.append(parsed.offset)
+            elif (parsed.kind, parsed.suffix) == (files.SNAPSHOT, ""):
+                self.producers.snapshots.append(parsed.offset)
         for base_offset in sorted(bases):
             stem = f"{self.path}/{base_offset:020d}"
             log_path = stem + files.LOG
@@ -220,8 +223,8 @@ class _Loader:
         self.producers.snapshots = kept
         for name in self.names:
             if name.endswith((files.INDEX, files.TIME_INDEX, files.TXN_INDEX)):
-                digits = name.partition(".")[0]
-                if digits.isdecimal() and int(digits) not in bases:
+                parsed = files.parse_file_name(name)
+                if parsed is not None and parsed.offset not in bases:
                     self.disk.unlink(f"{self.path}/{name}")
                     self.report.notes.append(f"{self.path}/{name} has no log: removed")
 

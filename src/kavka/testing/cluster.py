@@ -32,7 +32,7 @@ class Cluster:
 
     `config` holds Kafka's `server.properties` keys. Without `data_dir` the data goes when the block ends.
     `quorum` makes a single node one that others can be added to. `program` is what is run in place of
-    `python -m kavka`, with the same arguments.
+    `python -m kavka`, with the same arguments. `users` are those of `kavka format --add-scram`.
     """
 
     def __init__(
@@ -45,12 +45,14 @@ class Cluster:
         timeout: float = 30.0,
         env: Mapping[str, str] | None = None,
         program: Sequence[str] | None = None,
+        users: Sequence[str] = (),
     ) -> None:
         self._alone = nodes == 1 and not quorum
         self._count = nodes
         self._config = dict(config or {})
         self._program = list(program or (sys.executable, "-m", "kavka"))
         self._timeout = timeout
+        self._users = users
         self._env = {**os.environ, **(env or {})}
         self._own_dir = data_dir is None
         self._dir = Path(data_dir) if data_dir is not None else None
@@ -207,14 +209,17 @@ class Cluster:
         self._scratch = Path(tempfile.mkdtemp(prefix="kavka-"))
         if self._dir is None:
             self._dir = self._scratch / "data"
-        from kavka.testing.local import free_ports, lay_out
+        from kavka.testing.local import format_alone, free_ports, lay_out
 
         if self._alone:
+            if self._users:
+                format_alone(self._dir, self._users)
             self._processes[_ALONE] = NodeProcess(self._scratch, self._env, self._timeout)
-            self._addresses[_ALONE] = f"127.0.0.1:{free_ports(1)[0]}"
+            given = self._config.get("listeners", "").partition(",")[0].partition("://")[2]
+            self._addresses[_ALONE] = given or f"127.0.0.1:{free_ports(1)[0]}"
             self._commands[_ALONE] = self._alone_command()
             return
-        for node in lay_out(self._dir, self._count, self._config):
+        for node in lay_out(self._dir, self._count, self._config, users=self._users):
             self._know(node.id, node.listen, node.arguments)
 
     def _know(self, node: int, listen: str, command: list[str]) -> None:
@@ -224,7 +229,9 @@ class Cluster:
         self._addresses[node] = listen
 
     def _alone_command(self) -> list[str]:
-        command = ["--data-dir", str(self._dir), "--listen", self._addresses[_ALONE], "--console", "off"]
+        command = ["--data-dir", str(self._dir), "--console", "off"]
+        if "listeners" not in self._config:
+            command += ["--listen", self._addresses[_ALONE]]
         for key, value in self._config.items():
             command += ["--override", f"{key}={value}"]
         return command

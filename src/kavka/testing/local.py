@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,7 +13,7 @@ from typing import Final
 from kavka.model.types import EVERY_ADDRESS
 
 MAX_CONTROLLERS: Final = 3
-LISTENER, CONTROLLER = "PLAINTEXT", "CONTROLLER"
+CONTROLLER = "CONTROLLER"
 _PORTS: Final = range(20_000, 32_000)
 """Below those that the system hands out: a node that is down for a while finds its port still free."""
 _BLOCK: Final = 50
@@ -54,11 +54,13 @@ def lay_out(
     *,
     host: str = "127.0.0.1",
     first_port: int = 0,
+    users: Sequence[str] = (),
 ) -> list[LocalNode]:
     """The nodes of a cluster under a directory: those that are there, and new ones up to the number asked for.
 
     The first up to three of a new cluster are controllers too. With a first port the nodes listen on that and the
-    following ones, and their controllers on those after them; else on any that are free.
+    following ones, and their controllers on those after them; else on any that are free. The listener for clients is
+    named after `security.inter.broker.protocol`; `users` are those of `kavka format --add-scram`.
     """
     found = read_layout(root)
     if found:
@@ -77,7 +79,7 @@ def lay_out(
         controller = voters[id_ - 1] if id_ <= controllers else None
         node = LocalNode(id_, root / f"node-{id_}", f"{host}:{ports[id_ - 1]}", controller)
         _write(node, voters, config)
-        _format(node, cluster_id, initial if controller else "")
+        _format(node, cluster_id, initial if controller else "", users)
         planned.append(node)
     return planned
 
@@ -115,7 +117,8 @@ def read_layout(root: Path) -> list[LocalNode]:
         properties = _properties(path)
         listeners = dict(one.split("://", 1) for one in properties["listeners"].split(","))
         node_id = int(properties["node.id"])
-        found.append(LocalNode(node_id, path.parent, listeners[LISTENER], listeners.get(CONTROLLER)))
+        controller = listeners.pop(CONTROLLER, None)
+        found.append(LocalNode(node_id, path.parent, next(iter(listeners.values())), controller))
     return sorted(found, key=lambda node: node.id)
 
 
@@ -189,7 +192,7 @@ def _bound(port: int) -> socket.socket | None:
 
 def _write(node: LocalNode, voters: list[str], config: Mapping[str, str]) -> None:
     node.home.mkdir(parents=True, exist_ok=True)
-    listeners = f"{LISTENER}://{node.listen}"
+    listeners = f"{config.get('security.inter.broker.protocol', 'PLAINTEXT')}://{node.listen}"
     own = {
         "process.roles": "broker,controller" if node.controller else "broker",
         "node.id": str(node.id),
@@ -202,9 +205,9 @@ def _write(node: LocalNode, voters: list[str], config: Mapping[str, str]) -> Non
     node.config.write_text("".join(lines), encoding="utf-8")
 
 
-def _format(node: LocalNode, cluster_id: str, initial: str) -> None:
+def _format(node: LocalNode, cluster_id: str, initial: str, users: Sequence[str] = ()) -> None:
     from kavka.model.clock import SystemClock
-    from kavka.quorum.format import format_dirs, parse_initial_controllers
+    from kavka.quorum.format import format_dirs, parse_initial_controllers, parse_scram_users
     from kavka.storage.disk import RealDisk
 
     directory = str(node.data_dir)
@@ -217,7 +220,26 @@ def _format(node: LocalNode, cluster_id: str, initial: str) -> None:
         now_ms=SystemClock().now_ms(),
         controller=None,
         initial_controllers=parse_initial_controllers(initial, CONTROLLER) if initial else (),
+        records=parse_scram_users(users),
     )
+
+
+def format_alone(data_dir: Path, users: Sequence[str]) -> None:
+    """Format the directory of a node that is alone, with users, unless that was done before."""
+    from kavka.model.clock import SystemClock
+    from kavka.quorum.format import format_dirs, parse_scram_users, random_id
+    from kavka.storage.disk import RealDisk
+
+    if not (data_dir / "meta.properties").exists():
+        format_dirs(
+            RealDisk(),
+            [str(data_dir)],
+            str(data_dir),
+            cluster_id=str(random_id()),
+            node_id=1,
+            now_ms=SystemClock().now_ms(),
+            records=parse_scram_users(users),
+        )
 
 
 def _properties(path: Path) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The pytest plugin: fixture `kavka`, one real node per session with topics of its own for each test.
 
 `kavka_session` is the same node for fixtures of a wider scope than a test. `kavka_cluster` is three nodes that form a
-cluster, also one per session.
+cluster, also one per session. `kavka_secure` is one node with TLS, SCRAM and access rules.
 
 Set `KAVKA_TEST_BOOTSTRAP` to run the same tests against a cluster that is already there.
 """
@@ -17,6 +17,7 @@ import pytest
 if TYPE_CHECKING:  # a plugin is imported by every pytest run, also those that never ask for a node
     from kavka.client import blocking
     from kavka.testing.cluster import Cluster
+    from kavka.testing.secured import Secured
 
 _LOG_LINES = 50
 _VISIBLE_MS = 10_000
@@ -68,6 +69,34 @@ class Kavka:
             self._client = None
 
 
+class SecureKavka(Kavka):
+    """What a test sees of a secured node."""
+
+    def __init__(self, secured: Secured, cluster: Cluster, prefix: str) -> None:
+        from kavka.client.security import SecuredBootstrap
+
+        self._secured = secured
+        super().__init__(SecuredBootstrap(cluster.bootstrap, secured.client()), cluster, prefix)
+
+    @property
+    def security(self) -> dict[str, str]:
+        """The options of a client that may do everything, as in Kafka's client.properties."""
+        return self._secured.client()
+
+    @property
+    def ca(self) -> str:
+        """The file with the certificate of the authority that vouches for the node."""
+        return str(self._secured.folder / "ca.pem")
+
+    def user(self, name: str, password: str) -> dict[str, str]:
+        """Give somebody a password, for SCRAM-SHA-512, and no rights; the options of a client that logs in with it."""
+        from kavka.testing.secured import set_password
+
+        self._secured.passwords[name] = password
+        self.client.run(set_password(self.client.pool, name, password))
+        return self._secured.client(name)
+
+
 @pytest.fixture(scope="session")
 def kavka_config() -> Mapping[str, str]:
     """Override this fixture to give the node `server.properties` keys."""
@@ -102,6 +131,35 @@ def kavka_cluster_session(kavka_config: Mapping[str, str], kavka_cluster_nodes: 
 def kavka_cluster(request: pytest.FixtureRequest, kavka_cluster_session: Cluster) -> Iterator[Kavka]:
     """A running cluster: as `kavka`, with `kavka.cluster.kill(2)` and the like; all nodes run when a test begins."""
     kavka = Kavka(kavka_cluster_session.start().bootstrap, kavka_cluster_session, f"test-{os.urandom(6).hex()}")
+    request.node.stash[_NODE_KEY] = kavka
+    try:
+        yield kavka
+    finally:
+        kavka.close()
+
+
+@pytest.fixture(scope="session")
+def kavka_secure_session(
+    kavka_config: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Cluster, Secured]]:
+    """The secured node that all tests of the session share."""
+    from kavka.testing.cluster import Cluster
+    from kavka.testing.local import free_ports
+    from kavka.testing.secured import Secured
+
+    secured = Secured(tmp_path_factory.mktemp("kavka-secure"))
+    config = {"listeners": f"SASL_SSL://127.0.0.1:{free_ports(1)[0]}", **secured.nodes, **kavka_config}
+    with Cluster(config=config, users=secured.users) as cluster:
+        yield cluster, secured
+
+
+@pytest.fixture
+def kavka_secure(
+    request: pytest.FixtureRequest, kavka_secure_session: tuple[Cluster, Secured]
+) -> Iterator[SecureKavka]:
+    """A node with TLS, SCRAM and access rules: as `kavka`, with `kavka_secure.security` for `kavka.client`."""
+    cluster, secured = kavka_secure_session
+    kavka = SecureKavka(secured, cluster.start(), f"test-{os.urandom(6).hex()}")
     request.node.stash[_NODE_KEY] = kavka
     try:
         yield kavka

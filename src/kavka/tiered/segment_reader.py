@@ -32,6 +32,7 @@ _LENGTH: Final = Struct(">i")
 _LOG_OVERHEAD: Final = 12
 _MANIFESTS: Final = 1000
 _RECENT_BYTES: Final = 32 << 20
+_SEARCH_BYTES: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,9 +237,12 @@ class _Log:
         chunk_bytes = self._manifest.chunk_bytes
         first, last = start // chunk_bytes, (start + length - 1) // chunk_bytes
         chunks = await self._loader.chunks(self._manifest, first, last)
-        data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         skip = start - first * chunk_bytes
-        return data[skip : skip + length]
+        if len(chunks) == 1:
+            return chunks[0][skip : skip + length]
+        pieces: list[bytes | memoryview] = [memoryview(chunks[0])[skip:], *chunks[1:-1]]
+        pieces.append(memoryview(chunks[-1])[: start + length - last * chunk_bytes])
+        return b"".join(pieces)  # copied once: these are megabytes
 
     async def batches(self, position: int, length: int) -> tuple[bytes, list[BatchInfo]]:
         """The whole batches that begin within `length` bytes of a position, at least one."""
@@ -264,7 +268,7 @@ async def _find(log: _Log, position: int, offset: int) -> int | None:
 
 async def _find_from(log: _Log, position: int, offset: int) -> int | None:
     while position < log.size:
-        _, infos = await log.batches(position, log.rest_of_chunk(position))
+        _, infos = await log.batches(position, min(log.rest_of_chunk(position), _SEARCH_BYTES))
         if position and infos[0].base_offset > offset:
             raise _NoBatches("the index points behind the offset")
         for info in infos:

@@ -90,21 +90,21 @@ def _tail(log: Path) -> str:
     return log.read_text(errors="replace")[-3000:]
 
 
-def _serves_requests(address: tuple[str, int]) -> bool:
-    """Whether a Metadata request (version 1, no topics) is answered with a broker."""
-    body = struct.pack(">hhihi", 3, 1, 7, -1, 0)
+def _serves_requests(address: tuple[str, int], *, secured: bool) -> bool:
+    """Whether a Metadata request (version 1, no topics) is answered with a broker; any answer, where clients log in."""
+    body = struct.pack(">hhihi", 3, 1, 7, -1, 0) if not secured else struct.pack(">hhih", 18, 0, 7, -1)
     try:
         with socket.create_connection(address, timeout=2) as connection:
             connection.sendall(struct.pack(">i", len(body)) + body)
             answer = connection.recv(65536)
     except OSError:
         return False
-    return len(answer) >= 12 and struct.unpack_from(">i", answer, 8)[0] >= 1
+    return len(answer) >= 12 and (secured or struct.unpack_from(">i", answer, 8)[0] >= 1)
 
 
-def _wait_until_ready(node: Node) -> None:
+def _wait_until_ready(node: Node, *, secured: bool) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
-    while not _serves_requests(node.address):
+    while not _serves_requests(node.address, secured=secured):
         if node.process.poll() is not None:
             raise NodeError(f"{node.kind} ended with {node.process.returncode}:\n{_tail(node.log)}")
         if time.monotonic() > deadline:
@@ -147,7 +147,7 @@ def start_apache(java: Java, folder: Path, overrides: Mapping[str, str] | None =
         process=process,
         properties=properties,
     )
-    _wait_until_ready(node)
+    _wait_until_ready(node, secured="SASL" in values.get("listener.security.protocol.map", ""))
     return node
 
 

@@ -54,8 +54,7 @@ def test_the_same_delays_as_kafkas_managers(java: Java) -> None:
                 rate = None if allowance is None else allowance.produce
                 delay = 0
                 if rate is not None:
-                    rate.record(value, now_ms)
-                    delay = rate.throttle_ms(now_ms)
+                    delay = rate.use(value, now_ms)
                 lines.append("\t".join(["use", "rate", user, client_id, str(value), str(now_ms)]))
                 if rate is not None and draw.random() < 0.2:
                     rate.record(-value, now_ms)

@@ -217,6 +217,64 @@ def test_a_client_quota_is_set_and_shown(tools: Tools) -> None:
     tools.configs("--alter", *user, "--delete-config", "producer_byte_rate").must_succeed()
 
 
+@pytest.mark.parametrize(
+    ("entity", "quota", "shown_as"),
+    [
+        (["--entity-type", "users", "--entity-default"], "request_percentage=12.5", "the default user-principal"),
+        (["--entity-type", "clients", "--entity-name", "app"], "consumer_byte_rate=2048", "client-id 'app'"),
+        (["--entity-type", "clients", "--entity-default"], "controller_mutation_rate=3", "the default client-id"),
+        (
+            ["--entity-type", "users", "--entity-name", "bea", "--entity-type", "clients", "--entity-name", "app"],
+            "producer_byte_rate=1024",
+            "user-principal 'bea', client-id 'app'",
+        ),
+        (
+            ["--entity-type", "users", "--entity-name", "bea", "--entity-type", "clients", "--entity-default"],
+            "producer_byte_rate=1024",
+            "user-principal 'bea', the default client-id",
+        ),
+        (["--entity-type", "ips", "--entity-name", "10.0.0.7"], "connection_creation_rate=5", "ip '10.0.0.7'"),
+        (["--entity-type", "ips", "--entity-default"], "connection_creation_rate=500000", "the default ip"),
+    ],
+)
+def test_quotas_of_every_kind_of_entity(tools: Tools, entity: list[str], quota: str, shown_as: str) -> None:
+    key, _, value = quota.partition("=")
+    tools.configs("--alter", *entity, "--add-config", quota).must_succeed()
+    wanted = [f"Quota configs for {shown_as} are {key}={float(value)}"]
+    eventually(lambda: tools.configs("--describe", *entity).must_succeed().lines, wanted)
+    tools.configs("--alter", *entity, "--delete-config", key).must_succeed()
+    eventually(lambda: tools.configs("--describe", *entity).must_succeed().lines, [])
+
+
+@pytest.mark.parametrize(
+    ("entity", "quota"),
+    [
+        (["--entity-type", "users", "--entity-name", "bea"], "producer_byte_rate=0"),
+        (["--entity-type", "users", "--entity-name", "bea"], "request_percentage=-1"),
+        (["--entity-type", "users", "--entity-name", "bea"], "connection_creation_rate=1"),
+        (["--entity-type", "clients", "--entity-name", "app"], "no_such_quota=1"),
+        (["--entity-type", "ips", "--entity-name", "10.0.0.7"], "producer_byte_rate=1"),
+        (["--entity-type", "ips", "--entity-name", "not an address"], "connection_creation_rate=1"),
+    ],
+)
+def test_a_quota_that_cannot_be_is_refused(tools: Tools, entity: list[str], quota: str) -> None:
+    assert tools.configs("--alter", *entity, "--add-config", quota).must_fail()
+    assert not any("no_such" in line or "bea" in line for line in tools.configs("--describe", *entity).lines)
+
+
+@pytest.mark.parametrize("change", ["kafka.no.such.logger=DEBUG", "root=LOUD"])
+def test_a_log_level_that_cannot_be_is_refused(tools: Tools, change: str) -> None:
+    loggers = ["--entity-type", "broker-loggers", "--entity-name", "1"]
+    done = tools.configs("--alter", *loggers, "--add-config", change).must_fail()
+    assert "Invalid" in done.err
+
+
+@pytest.mark.parametrize("change", ["num.io.threads=100", "max.connections.per.ip=0", "log.cleaner.threads=9"])
+def test_a_change_that_contradicts_other_settings_is_refused(tools: Tools, change: str) -> None:
+    done = tools.configs("--alter", *BROKER, "--add-config", change).must_fail()
+    assert "InvalidRequestException" in done.err
+
+
 def test_a_scram_credential_is_set_and_shown(tools: Tools) -> None:
     user = ["--entity-type", "users", "--entity-name", "bob"]
     tools.configs("--alter", *user, "--add-config", "SCRAM-SHA-256=[iterations=4096,password=secret]").must_succeed()

@@ -111,6 +111,14 @@ class Tools:
         """kafka-client-metrics"""
         return self._run("ClientMetricsCommand", *arguments)
 
+    def delegation_tokens(self, *arguments: str) -> Outcome:
+        """kafka-delegation-tokens"""
+        return self._run("DelegationTokenCommand", *arguments)
+
+    def acls(self, *arguments: str) -> Outcome:
+        """kafka-acls"""
+        return self._run("AclCommand", *arguments)
+
     def broker_api_versions(self, *arguments: str) -> Outcome:
         """kafka-broker-api-versions"""
         return self._run("BrokerApiVersionsCommand", *arguments)

@@ -14,11 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pytest
 
-FEATURES = "the features of shares and streams"
 
-WAITING = {
-    "test_tool_cluster::test_features_of_a_fresh_cluster": FEATURES,
-}
+WAITING: dict[str, str] = {}
 
 
 def try_them() -> bool:

@@ -147,6 +147,8 @@ def test_the_members_of_a_cluster_are_known_by_their_roles() -> None:
         ({"listeners": "A://h:1", "controller.listener.names": "A"}, "a broker needs one that is not among"),
         ({"cordoned.log.dirs": "/x"}, "cordoned.log.dirs: /x is not among the data dirs"),
         ({"log.roll.ms": "0"}, "log.roll.ms"),
+        ({"early.start.listeners": "NONE"}, "early.start.listeners: NONE is not among listeners"),
+        ({"early.start.listeners": "plaintext"}, "early.start.listeners: PLAINTEXT is a broker's"),
     ],
 )
 def test_a_node_that_contradicts_itself_does_not_start(texts: dict[str, str], words: str) -> None:

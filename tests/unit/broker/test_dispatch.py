@@ -19,6 +19,7 @@ from kavka.model.errors import (
 )
 from kavka.net.responses import PENDING
 from kavka.net.session import Session
+from kavka.protocol.frame_caps import FrameCaps
 from kavka.protocol.header import encode_request, parse_response
 from kavka.protocol.registry import API, ApiKey
 from kavka.protocol.schemas.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -40,6 +41,7 @@ class Answers:
     def __init__(self):
         self.pieces = None
         self.aborted = False
+        self.left = False
 
     def answer(self, pieces):
         self.pieces = pieces
@@ -55,6 +57,10 @@ class Client:
         self.session = Session(7, "PLAINTEXT", "127.0.0.1", 50_000)
         self.slot = Answers()
         self.closed = False
+        self.large = 0
+
+    def serve_large(self, size):
+        self.large += size
 
     def close(self):
         self.closed = True
@@ -79,7 +85,7 @@ def described(cluster_id):
 
 
 def frame(request, version, client_id="test", correlation_id=5):
-    return memoryview(encode_request(version, correlation_id, client_id, request))
+    return memoryview(bytearray(encode_request(version, correlation_id, client_id, request)))
 
 
 def run(function, request, version, services=(), raw=None, guard=None):
@@ -329,3 +335,70 @@ def test_an_answer_that_cannot_be_sent_ends_a_connection_and_not_the_node(caplog
 
     asyncio.run(go())
     assert "ZeroDivisionError" in caplog.text
+
+
+def many_offsets(count):
+    partitions = [ListOffsetsPartition(partition_index=number, timestamp=-1) for number in range(count)]
+    topics = [ListOffsetsTopic(name="t", partitions=partitions)]
+    return ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=topics)
+
+
+def test_a_large_request_is_read_later_and_counted_until_it_is_answered():
+    @handler(ListOffsetsRequest, NOTHING)
+    async def list_offsets(request: ListOffsetsRequest, ctx: Context) -> ListOffsetsResponse:
+        assert len(request.topics[0].partitions) == 5_000
+        return ListOffsetsResponse(topics=[])
+
+    async def test():
+        async with asyncio.TaskGroup() as tasks:
+            dispatcher = Dispatcher(["list_offsets"], (), {}, tasks, ManualClock(), load=lambda stem: list_offsets)
+            client, data = Client(), frame(many_offsets(5_000), 7)
+            assert dispatcher(client, data, 4, len(data)) is PENDING
+            data[:] = bytes(len(data))  # the connection uses its buffer again
+            assert client.large > 5_000
+        assert decoded(client.slot.pieces, ApiKey.LIST_OFFSETS, 7)[1] == ListOffsetsResponse(topics=[])
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("cut", [0, 1000])
+def test_a_large_request_that_cannot_be_read_or_has_too_many_items_closes_its_connection(cut):
+    @handler(ListOffsetsRequest, NOTHING)
+    async def list_offsets(request: ListOffsetsRequest, ctx: Context) -> ListOffsetsResponse:
+        raise AssertionError("it should not have been read")
+
+    async def test():
+        async with asyncio.TaskGroup() as tasks:
+            caps = FrameCaps(lists=256 << 10)  # that is, 4,096 items
+            dispatcher = Dispatcher(
+                ["list_offsets"], (), {}, tasks, ManualClock(), load=lambda stem: list_offsets, caps=caps
+            )
+            client, data = Client(), frame(many_offsets(5_000), 7)
+            assert dispatcher(client, data, 4, len(data) - cut) is PENDING
+        assert client.slot.aborted
+
+    asyncio.run(test())
+
+
+def test_nobody_goes_on_with_a_long_request_whose_client_is_gone():
+    served = []
+
+    @handler(DescribeClusterRequest, NOTHING)
+    async def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
+        served.append("begun")
+        await asyncio.sleep(0)
+        served.append("gone on with")
+        return described("later")
+
+    async def test():
+        async with asyncio.TaskGroup() as tasks:
+            load = lambda stem: describe_cluster  # noqa: E731
+            dispatcher = Dispatcher(["describe_cluster"], (), {}, tasks, ManualClock(), load=load)
+            client, data = Client(), frame(REQUEST, 1)
+            assert dispatcher(client, data, 4, len(data)) is PENDING
+            client.slot.left = True
+        assert client.slot.pieces is None
+        assert client.slot.aborted
+
+    asyncio.run(test())
+    assert served == ["begun"]

@@ -13,7 +13,7 @@ from kavka.broker.gate import Gate, java_address
 from kavka.metadata.delta import MetadataDelta, apply
 from kavka.metadata.image import EMPTY
 from kavka.metadata.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
-from kavka.model.errors import ClusterAuthorizationFailed, TopicAuthorizationFailed
+from kavka.model.errors import ClusterAuthorizationFailed, TopicAuthorizationFailed, UnknownServerError
 from kavka.model.types import Uuid
 from kavka.net.session import Session
 from kavka.protocol.registry import ApiKey
@@ -89,6 +89,48 @@ def test_names_from_clients_do_not_fill_the_memory(monkeypatch):
     for number in range(100):
         ctx.allows(READ, TOPIC, f"name-{number}")
     assert len(ctx.session.guard._decisions) <= 10
+
+
+def test_connections_of_one_principal_share_what_was_decided_and_all_of_them_a_bound(monkeypatch):
+    setup = Setup()
+    assert setup.context().session.guard is not setup.context("User:bob").session.guard
+    first, second = setup.context(), setup.context()
+    assert first.session.guard is second.session.guard
+    first.allows(READ, TOPIC, "orders")
+    second.allows(READ, TOPIC, "orders")
+    assert (setup.authorizer.decided, setup.gate.remembered) == (1, 1)
+    monkeypatch.setattr(gate_module, "REMEMBERED_BY_ALL", 20)
+    guests = [setup.context(f"User:{number}") for number in range(10)]
+    for number in range(10):
+        for guest in guests:
+            guest.allows(READ, TOPIC, f"name-{number}")
+    held = sum(len(guest.session.guard._decisions) for guest in guests)
+    assert held <= setup.gate.remembered <= 20
+
+
+def test_what_is_forgotten_is_not_counted(monkeypatch):
+    monkeypatch.setattr(gate_module, "REMEMBERED", 10)
+    setup = Setup()
+    ctx = setup.context()
+    for number in range(95):
+        ctx.allows(READ, TOPIC, f"name-{number}")
+    assert setup.gate.remembered == len(ctx.session.guard._decisions) == 5
+    setup.write(RULE)
+    assert setup.gate.remembered == 0
+
+
+def test_before_the_rules_are_there_only_super_users_are_let_through():
+    gate = Gate(Authorizer(["User:root"], True), loaded=False)
+    alice, root = gate.guard("User:alice", "127.0.0.1"), gate.guard("User:root", "127.0.0.1")
+    assert alice is not None
+    assert root is not None
+    assert root.allows(WRITE, TOPIC, "orders", ApiKey.FETCH)
+    assert root.allows_any(WRITE, TOPIC)
+    for ask in (lambda: alice.allows(WRITE, TOPIC, "x", ApiKey.FETCH), lambda: alice.allows_any(WRITE, TOPIC)):
+        with pytest.raises(UnknownServerError):
+            ask()
+    gate.apply(EMPTY, MetadataDelta())
+    assert alice.allows(WRITE, TOPIC, "x", ApiKey.FETCH)
 
 
 def test_what_is_denied_is_told_and_what_is_only_looked_up_is_not(caplog):

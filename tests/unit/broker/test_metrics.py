@@ -11,6 +11,7 @@ import pytest
 from kavka.broker import metrics as shown
 from kavka.broker import metrics_http
 from kavka.broker.dispatch import Dispatcher
+from kavka.broker.holding import Holding
 from kavka.broker.metrics_http import MetricsPage
 from kavka.model.clock import ManualClock, SystemClock
 from kavka.net.limits import ConnectionLimits
@@ -64,7 +65,7 @@ def test_partitions_logs_and_sessions_are_shown_as_they_are(held):
 def test_a_loop_that_is_held_is_seen():
     async def go():
         metrics = Metrics()
-        watch = shown.LoopWatch(metrics, SystemClock())
+        watch = shown.LoopWatch(metrics, SystemClock(), Holding())
         task = asyncio.ensure_future(watch.run())
         while values(metrics)["kavka_loop_stalls_total"] == 0:
             await asyncio.sleep(0.01)

@@ -19,12 +19,13 @@ from kavka.model.errors import NotController
 from kavka.model.settings import broker_values
 from kavka.net.responses import PENDING
 from kavka.net.session import Session
-from kavka.protocol.header import encode_request, parse_response
+from kavka.protocol.header import encode_request, encode_response, parse_response
 from kavka.protocol.registry import API, ApiKey
 from kavka.protocol.schema import replace
 from kavka.protocol.schemas.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kavka.protocol.schemas.fetch import FetchRequest
 from kavka.protocol.schemas.produce import ProduceRequest
+from kavka.protocol.schemas.share_fetch import ShareFetchRequest, ShareFetchResponse
 
 REQUEST = DescribeClusterRequest(include_cluster_authorized_operations=False)
 SESSION = Session(7, "PLAINTEXT", "127.0.0.1", 50_000, "User:alice")
@@ -137,7 +138,8 @@ def dispatch(request, version, quota, function=None, hot=None, key=ApiKey.PRODUC
             client = Client()
             data = memoryview(encode_request(version, 5, "app", request))
             reply = dispatcher(client, data, 4, len(data))
-        return client, client.slot.pieces if reply is PENDING else reply, len(data) - 4
+        pieces = client.slot.pieces if reply is PENDING else [reply] if isinstance(reply, bytes) else reply
+        return client, pieces, len(data) - 4
 
     return asyncio.run(go())
 
@@ -240,3 +242,33 @@ def test_a_fetch_is_counted_before_it_is_answered_and_only_once():
 def test_a_follower_is_exempt():
     client, _, _ = dispatch(FETCH, 12, quotas(consumer_byte_rate=1.0, **BUSY), hot=Fetches(10, True), key=ApiKey.FETCH)
     assert client.muted == []
+
+
+def test_what_a_share_consumer_has_acquired_it_gets_and_waits_after_it():
+    answer = ShareFetchResponse(
+        throttle_time_ms=0, error_code=0, acquisition_lock_timeout_ms=5, responses=[], node_endpoints=[]
+    )
+
+    class SharesRecords:
+        def __call__(self, connection, buffer, pos, end, version, correlation_id, client_id):
+            return encode_response(ApiKey.SHARE_FETCH, version, correlation_id, answer)
+
+    request = ShareFetchRequest(
+        group_id="g",
+        member_id="m",
+        share_session_epoch=0,
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=1,
+        max_records=1,
+        batch_size=1,
+        topics=[],
+        forgotten_topics_data=[],
+    )
+    quota = quotas(consumer_byte_rate=0.1)
+    client, pieces, _ = dispatch(request, 1, quota, hot=SharesRecords(), key=ApiKey.SHARE_FETCH)
+    size = sum(map(len, pieces))
+    told = parse_response(API[ApiKey.SHARE_FETCH], 1, b"".join(pieces)[4:])[1]
+    assert (told.throttle_time_ms, told.acquisition_lock_timeout_ms) == (10_000 * (size - 1), 5)
+    assert client.muted == [10_000 * (size - 1)]
+    assert quota.waits["consumer_byte_rate"] == 1

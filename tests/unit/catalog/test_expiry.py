@@ -11,6 +11,7 @@ from kavka.catalog.expiry import (
     all_segments,
     dangling,
     expired,
+    first_readable,
     to_remove,
 )
 from kavka.catalog.partition import PartitionSegments
@@ -54,6 +55,12 @@ def test_what_is_too_much_goes_counting_both_tiers_once() -> None:
         assert (ids(found), found.log_start_offset) == (gone, 10 * len(gone))
 
 
+def test_what_is_before_the_log_start_makes_nothing_else_go_by_size() -> None:
+    rest = 2 * 100 + 100  # of the first, the announcement that it goes was not written before a crash
+    found = expired(held(*THREE), span(start=10, lineage=((0, 10),)), Retention(bytes=rest), now_ms=0)
+    assert (ids(found), found.log_start_offset) == ([1], 10)
+
+
 def test_a_segment_of_unknown_age_is_never_old() -> None:
     unknown = timed(1, 0, 9, -1)
     assert ids(expired(held(unknown, THREE[1]), span(), Retention(ms=1), now_ms=9 * DAY_MS)) == []
@@ -75,6 +82,13 @@ def test_a_segment_that_is_not_of_this_history_neither_goes_nor_keeps_others() -
 def test_segments_of_epochs_that_the_log_has_forgotten_go() -> None:
     found = expired(held(*THREE), span(start=30, lineage=((5, 30),)), Retention(), now_ms=0)
     assert (ids(found), found.log_start_offset) == ([1, 2, 3], 30)
+
+
+def test_a_log_starts_where_something_has_its_first_record() -> None:
+    found = held(THREE[1], THREE[2])
+    starts = [first_readable(found, span(start=start), 30) for start in (0, 5, 10, 15, 30)]
+    assert starts == [10, 10, 10, 15, 30]
+    assert first_readable(held(timed(1, 0, 9, 5)), span(start=10), 30) == 30  # nothing else is left
 
 
 def test_a_log_without_epochs_keeps_everything() -> None:

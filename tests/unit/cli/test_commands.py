@@ -53,16 +53,28 @@ def test_the_commands_are_those_that_are_promised() -> None:
             "groups describe",
             "groups reset-offsets",
             "groups delete",
+            "share describe",
+            "share peek",
+            "share reset-offsets",
+            "share delete",
+            "share redrive",
             "transactions list",
             "transactions describe",
             "transactions abort",
             "transactions find-hanging",
+            "tiers status",
+            "tiers list",
+            "tiers verify",
+            "tiers repair",
+            "tiers rehydrate",
             "acls list",
             "acls add",
             "acls remove",
             "users list",
             "users set",
             "users remove",
+            "tls demo-ca",
+            "tls reload",
             "tokens create",
             "tokens list",
             "tokens renew",
@@ -370,3 +382,15 @@ def test_a_format_that_makes_no_sense_says_why(
     assert run(["format", "--data-dir", str(tmp_path / "d"), *how]) != 0
     assert why in capsys.readouterr().err
     assert not (tmp_path / "d" / "meta.properties").exists()
+
+
+def test_a_client_config_may_stand_before_and_after_a_command():
+    from kavka.cli.commands import config_first
+
+    assert config_first(["topics", "list", "--client-config", "f"]) == ["--client-config", "f", "topics", "list"]
+    assert config_first(["--config", "f", "topics", "list"]) == ["--config", "f", "topics", "list"]
+    assert config_first(["produce", "t", "--", "--client-config", "f"]) == [
+        "produce", "t", "--", "--client-config", "f",
+    ]  # fmt: skip
+    kept = ["profile", "set", "x", "--client-config", "f"]
+    assert config_first(kept) == kept

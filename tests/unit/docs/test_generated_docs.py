@@ -79,3 +79,16 @@ def test_what_is_only_checked_is_not_acted_on(gen_docs: ModuleType) -> None:
 )
 def test_defaults_are_shown_with_their_units(gen_docs: ModuleType, key: str, shown: str) -> None:
     assert gen_docs.default_of(BROKER[key]) == shown
+
+
+def test_what_may_change_is_not_read_from_what_the_node_was_started_with(gen_docs: ModuleType) -> None:
+    assert gen_docs.frozen() == {}
+
+
+def test_a_key_that_is_only_read_at_the_start_is_found(
+    gen_docs: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "src" / "kavka").mkdir(parents=True)
+    (tmp_path / "src" / "kavka" / "late.py").write_text("limit = node.config.values[b.MAX_CONNECTIONS]\n")
+    monkeypatch.setattr(gen_docs, "ROOT", tmp_path)
+    assert gen_docs.frozen() == {"max.connections": ["late.py"]}

@@ -60,7 +60,7 @@ def run(request):
 @contextlib.asynccontextmanager
 async def serving(dispatch):
     listener = bind("PLAINTEXT", "127.0.0.1", 0, SocketOptions(backlog=CLIENTS))
-    server = Server([listener], dispatch, ConnectionLimits(), SocketOptions(), SystemClock())
+    server = Server([listener], dispatch, ConnectionLimits(queued_bytes=1 << 30), SocketOptions(), SystemClock())
     task = asyncio.ensure_future(server.run())
     await asyncio.sleep(0)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Annotated, Any
 
 import pytest
@@ -16,15 +16,21 @@ from kavka.protocol.compiler import (
     carries_records,
     decode,
     decode_from,
+    decode_steps,
     decoder,
     encode,
     encode_pieces,
+    encode_steps,
     encoder,
 )
 from kavka.protocol.registry import API
 from kavka.protocol.schema import Int8, Int16, Int32, declared, message, replace, request, tag
 from kavka.protocol.schemas.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest as Heartbeat
 from kavka.protocol.schemas.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from kavka.protocol.schemas.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
 from kavka.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
 from kavka.protocol.schemas.produce import ProduceResponse
 
@@ -52,6 +58,48 @@ def fetched(*records: Any) -> FetchResponse:
         for n, each in enumerate(records)
     ]
     return FetchResponse(throttle_time_ms=0, responses=[FetchableTopicResponse(topic="t", partitions=partitions)])
+
+
+def finish(steps: Generator[None, None, Any]) -> tuple[Any, int]:
+    """What a generator comes to, and how often it gave way."""
+    count = 0
+    while True:
+        try:
+            next(steps)
+            count += 1
+        except StopIteration as end:
+            return end.value, count
+
+
+@pytest.mark.parametrize("key", sorted(API))
+def test_in_steps_comes_to_the_same(key: int, samples: Samples) -> None:
+    for cls in (API[key].request(), API[key].response()):
+        for version in declared(cls).versions:
+            for sample in samples(cls, version):
+                data = encode(sample, version)
+                assert finish(decode_steps(cls, data, version))[0] == decode(cls, data, version)
+                pieces = finish(encode_steps(sample, version))[0]
+                assert b"".join(bytes(piece) for piece in pieces) == data
+
+
+def test_a_long_list_takes_many_steps() -> None:
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name=f"t{n}") for n in range(1000)])
+    data = encode(asked, 9)
+    found, steps = finish(decode_steps(MetadataRequest, data, 9))
+    assert found == asked
+    assert steps >= 1000 // 128
+    assert finish(encode_steps(asked, 9))[1] >= 1000 // 128
+
+
+def test_many_tags_and_many_numbers_take_many_steps() -> None:
+    tags = encode(MetadataRequest(topics=[]), 9)[:-1] + bytes([0x90, 0x4E]) + bytes([9, 0]) * 10_000
+    assert finish(decode_steps(MetadataRequest, tags, 9))[1] >= 10_000 // 128
+    numbers = ListPartitionReassignmentsRequest(
+        topics=[ListPartitionReassignmentsTopics(name="t", partition_indexes=list(range(10_000)))]
+    )
+    found, steps = finish(decode_steps(ListPartitionReassignmentsRequest, encode(numbers, 0), 0))
+    assert found == numbers
+    assert steps >= 10_000 // 512
 
 
 @pytest.mark.parametrize("key", sorted(API))

@@ -98,7 +98,7 @@ class Slow:
         return got
 
     def acquire_some(self, member, record_limit, batch_size, max_records, fetch, read, limits, now, aborted):
-        locks, limit, lock_ms, _ = limits
+        locks, limit, lock_ms = limits[:3]
         last = read[-1][1]
         if max_records <= 0 or last < self.start:
             return []

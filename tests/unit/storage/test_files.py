@@ -63,3 +63,9 @@ def test_marked_names_fit_a_file_system_but_future_ones_keep_the_topic():
     assert len(marked_dir_name(tp, UNIQUE, DELETE_DIR)) == 255
     assert marked_dir_name(tp, UNIQUE, FUTURE_DIR).startswith("t" * 249 + "-7.")
     assert dir_name(tp) == "t" * 249 + "-7"
+
+
+@pytest.mark.parametrize("name", ["99999999999999999999.log", "09223372036854775808.log", f"{'1' * 5000}.log"])
+def test_an_offset_that_no_log_comes_to_names_no_segment(name: str) -> None:
+    assert parse_file_name(name) is None
+    assert parse_file_name("09223372036854775807.log") is not None

@@ -34,6 +34,7 @@ from kavka.protocol.schemas.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from kavka.quorum.turn import Turn
 from kavka.runtime.transactions import Transactions
 from kavka.security.acl import Operation, ResourceType
 
@@ -46,6 +47,7 @@ async def add_partitions_to_txn(
     request: AddPartitionsToTxnRequest, ctx: Context, transactions: Transactions, view: MetadataView
 ) -> AddPartitionsToTxnResponse:
     """Make partitions part of transactions, or look whether they are."""
+    turn = Turn()
     if ctx.api_version < BROKERS_SINCE:
         asked = AddPartitionsToTxnTransaction(
             transactional_id=request.v3_and_below_transactional_id,
@@ -54,41 +56,47 @@ async def add_partitions_to_txn(
             topics=request.v3_and_below_topics,
         )
         ctx.require(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, asked.transactional_id)
-        rows = await answer(asked, ctx, transactions, view.image)
+        rows = await answer(asked, ctx, transactions, view.image, turn)
         return AddPartitionsToTxnResponse(throttle_time_ms=0, results_by_topic_v3_and_below=rows)
     ctx.require(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
-    return AddPartitionsToTxnResponse(
-        throttle_time_ms=0,
-        results_by_transaction=[
-            AddPartitionsToTxnResult(
-                transactional_id=one.transactional_id,
-                topic_results=await answer(one, ctx, transactions, view.image),
-            )
-            for one in request.transactions
-        ],
-    )
+    results = []
+    for one in request.transactions:
+        rows = await answer(one, ctx, transactions, view.image, turn)
+        results.append(AddPartitionsToTxnResult(transactional_id=one.transactional_id, topic_results=rows))
+        await turn.breathe()
+    return AddPartitionsToTxnResponse(throttle_time_ms=0, results_by_transaction=results)
 
 
 async def answer(
-    asked: AddPartitionsToTxnTransaction, ctx: Context, transactions: Transactions, image: MetadataImage
+    asked: AddPartitionsToTxnTransaction, ctx: Context, transactions: Transactions, image: MetadataImage, turn: Turn
 ) -> list[AddPartitionsToTxnTopicResult]:
     """The rows of one transaction."""
     version = ctx.api_version
-    partitions = [TopicPartition(topic.name, index) for topic in asked.topics for index in topic.partitions]
-    refused = {one: code for one in partitions if (code := missing(one, ctx, image))}
+    partitions: list[TopicPartition] = []
+    refused: dict[TopicPartition, int] = {}
+    for topic in asked.topics:
+        for index in topic.partitions:
+            partitions.append(one := TopicPartition(topic.name, index))
+            if code := missing(one, ctx, image):
+                refused[one] = code
+            await turn.breathe()
     if refused:
-        return rows_of({one: refused.get(one, OperationNotAttempted.code) for one in partitions})
+        codes = dict.fromkeys(partitions, OperationNotAttempted.code)
+        codes.update(refused)
+        return await rows_of(codes, turn)
     producer = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch)
     try:
         if asked.verify_only:
-            return rows_of(await transactions.verify_partitions(asked.transactional_id, producer, partitions))
+            return await rows_of(
+                await transactions.verify_partitions(asked.transactional_id, producer, partitions), turn
+            )
         client_version = 2 if version >= BROKERS_SINCE else 0
         await transactions.add_partitions(asked.transactional_id, producer, partitions, client_version)
         code = 0
     except KafkaError as error:
         old = isinstance(error, ProducerFenced) and version < KNOWS_FENCED_SINCE
         code = InvalidProducerEpoch.code if old else error.code
-    return rows_of(dict.fromkeys(partitions, code))
+    return await rows_of(dict.fromkeys(partitions, code), turn)
 
 
 def missing(partition: TopicPartition, ctx: Context, image: MetadataImage) -> int:
@@ -101,10 +109,11 @@ def missing(partition: TopicPartition, ctx: Context, image: MetadataImage) -> in
     return 0 if topic is not None and partition.partition in topic.partitions else UnknownTopicOrPartition.code
 
 
-def rows_of(codes: Mapping[TopicPartition, int]) -> list[AddPartitionsToTxnTopicResult]:
+async def rows_of(codes: Mapping[TopicPartition, int], turn: Turn) -> list[AddPartitionsToTxnTopicResult]:
     """Error codes as a response lists them."""
     topics: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
     for (topic, index), code in codes.items():
         row = AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
         topics.setdefault(topic, []).append(row)
+        await turn.breathe()
     return [AddPartitionsToTxnTopicResult(name=name, results_by_partition=rows) for name, rows in topics.items()]

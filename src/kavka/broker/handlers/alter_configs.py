@@ -7,7 +7,7 @@ Errors:     one per resource: 42 for a malformed change (also of a broker's sett
 
 from __future__ import annotations
 
-from kavka.broker.config_changes import ConfigChecks, change_configs
+from kavka.broker.config_changes import RESOURCES, ConfigChecks, change_configs
 from kavka.broker.context import BROKER, Context
 from kavka.broker.forwarding import Forwarding
 from kavka.broker.handlers.marks import PER_ITEM, handler
@@ -21,7 +21,7 @@ from kavka.protocol.schemas.alter_configs import (
 from kavka.quorum.controller_loop import ControllerLoop
 
 
-@handler(AlterConfigsRequest, needs=PER_ITEM)
+@handler(AlterConfigsRequest, PER_ITEM, RESOURCES)
 async def alter_configs(
     request: AlterConfigsRequest,
     ctx: Context,
@@ -31,7 +31,7 @@ async def alter_configs(
 ) -> AlterConfigsResponse:
     """Replace the configuration of resources."""
     asked = controller.node_id if ctx.kind == BROKER else None
-    checks = ConfigChecks(asked, settings.static, controller.image.configs)
+    checks = ConfigChecks(asked, settings, controller.image.configs)
     outcomes = await change_configs(
         request,
         ctx,

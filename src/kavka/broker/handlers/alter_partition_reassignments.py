@@ -8,7 +8,7 @@ Errors:     one per partition: 3 unknown, 39 no possible assignment, 38 another 
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler, on_cluster
+from kavka.broker.handlers.marks import Parts, handler, on_cluster
 from kavka.controller.reassignment import Reassign
 from kavka.model.errors import KafkaError
 from kavka.protocol.schemas.alter_partition_reassignments import (
@@ -21,7 +21,11 @@ from kavka.quorum.controller_loop import ControllerLoop
 from kavka.security.acl import Operation
 
 
-@handler(AlterPartitionReassignmentsRequest, needs=on_cluster(Operation.ALTER))
+@handler(
+    AlterPartitionReassignmentsRequest,
+    on_cluster(Operation.ALTER),
+    Parts(("topics", "partitions"), ("responses", "partitions"), 200),
+)
 async def alter_partition_reassignments(
     request: AlterPartitionReassignmentsRequest, ctx: Context, controller: ControllerLoop
 ) -> AlterPartitionReassignmentsResponse:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kavka.broker.context import Context
 from kavka.broker.coordination import require_consumer_groups
-from kavka.broker.handlers.marks import PER_ITEM, handler
+from kavka.broker.handlers.marks import PER_ITEM, Parts, handler
 from kavka.coordinator.consumer.kind import ConsumerKind
 from kavka.metadata.live import LiveSettings
 from kavka.metadata.view import MetadataView
@@ -23,7 +23,7 @@ from kavka.runtime.groups import Groups
 from kavka.security.acl import Operation, ResourceType
 
 
-@handler(ConsumerGroupDescribeRequest, needs=PER_ITEM)
+@handler(ConsumerGroupDescribeRequest, PER_ITEM, Parts(("group_ids",), ("groups",)))
 async def consumer_group_describe(
     request: ConsumerGroupDescribeRequest, ctx: Context, groups: Groups, view: MetadataView, settings: LiveSettings
 ) -> ConsumerGroupDescribeResponse:

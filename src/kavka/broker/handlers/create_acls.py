@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from kavka.broker.context import Context
 from kavka.broker.gate import Gate
-from kavka.broker.handlers.marks import handler, on_cluster
+from kavka.broker.handlers.marks import Parts, handler, on_cluster
 from kavka.model.errors import SecurityDisabled
 from kavka.protocol.schemas.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from kavka.quorum.controller_loop import ControllerLoop
 from kavka.security.acl import Acl, Operation
 
 
-@handler(CreateAclsRequest, needs=on_cluster(Operation.ALTER))
+@handler(CreateAclsRequest, on_cluster(Operation.ALTER), Parts(("creations",), ("results",), 200))
 async def create_acls(
     request: CreateAclsRequest, ctx: Context, gate: Gate, controller: ControllerLoop
 ) -> CreateAclsResponse:

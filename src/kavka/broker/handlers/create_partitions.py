@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Final
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import PER_ITEM, handler
+from kavka.broker.handlers.marks import PER_ITEM, Parts, handler
 from kavka.broker.quotas import Quotas
 from kavka.controller.topics import NewPartitions
 from kavka.model.errors import InvalidRequest, KafkaError, TopicAuthorizationFailed
@@ -26,7 +26,7 @@ STRICT_SINCE: Final = 3
 """From this version on a topic is refused (89) when the quota for changes is used up; before, its client waits."""
 
 
-@handler(CreatePartitionsRequest, needs=PER_ITEM)
+@handler(CreatePartitionsRequest, PER_ITEM, Parts(("topics",), ("results",), unique=("name",)))
 async def create_partitions(
     request: CreatePartitionsRequest, ctx: Context, controller: ControllerLoop, quotas: Quotas
 ) -> CreatePartitionsResponse:

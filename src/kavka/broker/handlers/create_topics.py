@@ -13,13 +13,14 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
+from kavka.broker.config_changes import MAX_KEYS
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import PER_ITEM, handler
+from kavka.broker.handlers.marks import PER_ITEM, Parts, handler
 from kavka.broker.quotas import Quotas
 from kavka.controller.topics import CreatedTopic, NewTopic
 from kavka.metadata.live import LiveSettings
 from kavka.metadata.names import CLUSTER_METADATA
-from kavka.model.errors import InvalidRequest, KafkaError, TopicAuthorizationFailed
+from kavka.model.errors import InvalidConfig, InvalidRequest, KafkaError, TopicAuthorizationFailed
 from kavka.model.settings import Values
 from kavka.model.settings.describe import describe_topic
 from kavka.protocol.schemas.create_topics import (
@@ -36,7 +37,7 @@ STRICT_SINCE: Final = 6
 """From this version on a topic is refused (89) when the quota for changes is used up; before, its client waits."""
 
 
-@handler(CreateTopicsRequest, needs=PER_ITEM)
+@handler(CreateTopicsRequest, PER_ITEM, Parts(("topics",), ("topics",), unique=("name",)))
 async def create_topics(
     request: CreateTopicsRequest, ctx: Context, controller: ControllerLoop, settings: LiveSettings, quotas: Quotas
 ) -> CreateTopicsResponse:
@@ -48,6 +49,8 @@ async def create_topics(
     for name in wanted:
         if times[name] > 1:
             outcomes[name] = InvalidRequest(f"topic {name} is in the request {times[name]} times")
+        elif len(wanted[name].configs) > MAX_KEYS:
+            outcomes[name] = InvalidConfig(f"there are no {len(wanted[name].configs)} settings of a topic")
         elif name == CLUSTER_METADATA:
             outcomes[name] = InvalidRequest(f"{CLUSTER_METADATA} is the quorum's own")
     if not ctx.allows(Operation.CREATE, ResourceType.CLUSTER, asked=False):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kavka.broker.context import Context
 from kavka.broker.gate import Gate
-from kavka.broker.handlers.marks import handler, on_cluster
+from kavka.broker.handlers.marks import Parts, handler, on_cluster
 from kavka.model.errors import KafkaError, SecurityDisabled
 from kavka.protocol.schemas.delete_acls import (
     DeleteAclsFilterResult,
@@ -20,7 +20,7 @@ from kavka.quorum.controller_loop import ControllerLoop
 from kavka.security.acl import Acl, AclFilter, Operation
 
 
-@handler(DeleteAclsRequest, needs=on_cluster(Operation.ALTER))
+@handler(DeleteAclsRequest, on_cluster(Operation.ALTER), Parts(("filters",), ("filter_results",)))
 async def delete_acls(
     request: DeleteAclsRequest, ctx: Context, gate: Gate, controller: ControllerLoop
 ) -> DeleteAclsResponse:

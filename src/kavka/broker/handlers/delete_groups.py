@@ -8,7 +8,7 @@ Errors:     one per group: 68 it has members, 69 it is not there; of a share gro
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import PER_ITEM, handler
+from kavka.broker.handlers.marks import PER_ITEM, Parts, handler
 from kavka.model.errors import GroupAuthorizationFailed, KafkaError
 from kavka.protocol.schemas.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from kavka.runtime.groups import Groups
@@ -16,7 +16,7 @@ from kavka.runtime.share_groups import ShareGroups
 from kavka.security.acl import Operation, ResourceType
 
 
-@handler(DeleteGroupsRequest, needs=PER_ITEM)
+@handler(DeleteGroupsRequest, PER_ITEM, Parts(("groups_names",), ("results",)))
 async def delete_groups(
     request: DeleteGroupsRequest, ctx: Context, groups: Groups, shares: ShareGroups
 ) -> DeleteGroupsResponse:

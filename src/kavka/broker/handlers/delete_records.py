@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Mapping
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import PER_ITEM, handler
+from kavka.broker.handlers.marks import PER_ITEM, Parts, handler
 from kavka.metadata.names import is_internal
 from kavka.model.errors import InvalidTopicException, KafkaError, KafkaStorageError
 from kavka.protocol.schemas.delete_records import (
@@ -31,7 +31,7 @@ from kavka.storage.files import LOG_STARTS
 Place = tuple[str, int]
 
 
-@handler(DeleteRecordsRequest, needs=PER_ITEM)
+@handler(DeleteRecordsRequest, PER_ITEM, Parts(("topics", "partitions"), ("topics", "partitions"), 200))
 async def delete_records(
     request: DeleteRecordsRequest, ctx: Context, replicas: ReplicaManager, checkpoints: Checkpoints
 ) -> DeleteRecordsResponse:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from kavka.broker.config_changes import require_config_right
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import PER_ITEM, handler
+from kavka.broker.handlers.marks import PER_ITEM, Parts, handler
 from kavka.metadata.image import ConfigResource, MetadataImage, ResourceType
 from kavka.metadata.live import LiveSettings
 from kavka.metadata.names import validate_topic_name
@@ -37,7 +37,7 @@ from kavka.security.acl import Operation
 from kavka.telemetry.loggers import levels
 
 
-@handler(DescribeConfigsRequest, needs=PER_ITEM)
+@handler(DescribeConfigsRequest, PER_ITEM, Parts(("resources",), ("results",), 20, fold=True))
 async def describe_configs(
     request: DescribeConfigsRequest, ctx: Context, view: MetadataView, settings: LiveSettings
 ) -> DescribeConfigsResponse:

@@ -8,7 +8,7 @@ Errors:     one per group: 14, 16.
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import PER_ITEM, handler
+from kavka.broker.handlers.marks import PER_ITEM, Parts, handler
 from kavka.coordinator.classic.kind import ClassicKind
 from kavka.model.errors import GroupAuthorizationFailed, KafkaError
 from kavka.protocol.schema import replace
@@ -17,7 +17,7 @@ from kavka.runtime.groups import Groups
 from kavka.security.acl import Operation, ResourceType
 
 
-@handler(DescribeGroupsRequest, needs=PER_ITEM)
+@handler(DescribeGroupsRequest, PER_ITEM, Parts(("groups",), ("groups",)))
 async def describe_groups(request: DescribeGroupsRequest, ctx: Context, groups: Groups) -> DescribeGroupsResponse:
     """Describe classic groups."""
     version = ctx.api_version

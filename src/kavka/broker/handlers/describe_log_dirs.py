@@ -9,7 +9,6 @@ from __future__ import annotations
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import handler, on_cluster
 from kavka.model.errors import KafkaStorageError
-from kavka.model.types import TopicPartition
 from kavka.protocol.schemas.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -28,16 +27,19 @@ async def describe_log_dirs(
     request: DescribeLogDirsRequest, ctx: Context, replicas: ReplicaManager
 ) -> DescribeLogDirsResponse:
     """Say what lies in which log directory and how much room is left."""
-    wanted = None
+    wanted: dict[str, set[int]] | None = None
     if request.topics is not None:
-        wanted = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
+        wanted, turn = {}, Turn()
+        for topic in request.topics:
+            wanted.setdefault(topic.topic, set()).update(topic.partitions)
+            await turn.breathe()
     return DescribeLogDirsResponse(
         throttle_time_ms=0, results=[await describe(directory, replicas, wanted) for directory in replicas.dirs]
     )
 
 
 async def describe(
-    directory: LogDir, replicas: ReplicaManager, wanted: set[TopicPartition] | None
+    directory: LogDir, replicas: ReplicaManager, wanted: dict[str, set[int]] | None
 ) -> DescribeLogDirsResult:
     """One directory's row."""
     try:
@@ -51,7 +53,7 @@ async def describe(
     for partition in list(replicas.partitions_in(directory)):
         await turn.breathe()
         name, index = partition.topic_partition
-        if wanted is None or partition.topic_partition in wanted:
+        if wanted is None or index in wanted.get(name, ()):
             topics.setdefault(name, []).append(
                 DescribeLogDirsPartition(
                     partition_index=index,

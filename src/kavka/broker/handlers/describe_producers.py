@@ -7,7 +7,7 @@ Errors:     one per partition; an invalid name is INVALID_TOPIC_EXCEPTION. Of a 
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import PER_ITEM, handler
+from kavka.broker.handlers.marks import PER_ITEM, Parts, handler
 from kavka.metadata.names import validate_topic_name
 from kavka.model.errors import KafkaError
 from kavka.protocol.schemas.describe_producers import (
@@ -21,7 +21,7 @@ from kavka.replica.manager import ReplicaManager
 from kavka.security.acl import Operation, ResourceType
 
 
-@handler(DescribeProducersRequest, needs=PER_ITEM)
+@handler(DescribeProducersRequest, PER_ITEM, Parts(("topics", "partition_indexes"), ("topics", "partitions")))
 async def describe_producers(
     request: DescribeProducersRequest, ctx: Context, replicas: ReplicaManager
 ) -> DescribeProducersResponse:

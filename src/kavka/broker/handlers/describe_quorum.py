@@ -23,6 +23,7 @@ from kavka.protocol.schemas.describe_quorum import (
 )
 from kavka.quorum.controller_loop import ControllerLoop
 from kavka.quorum.status import QuorumStatus, ReplicaStatus
+from kavka.quorum.turn import Turn
 from kavka.security.acl import Operation
 
 
@@ -34,12 +35,14 @@ async def describe_quorum(
     asked = [(topic.topic_name, one.partition_index) for topic in request.topics for one in topic.partitions]
     if asked != [(CLUSTER_METADATA, 0)]:
         why = UnknownTopicOrPartition(f"the quorum is about partition 0 of {CLUSTER_METADATA}")
-        topics = [
-            ResponseTopicData(
-                topic_name=topic.topic_name, partitions=[refused(one.partition_index, why) for one in topic.partitions]
-            )
-            for topic in request.topics
-        ]
+        topics, turn = [], Turn()
+        for topic in request.topics:
+            rows = []
+            for one in topic.partitions:
+                rows.append(refused(one.partition_index, why))
+                await turn.breathe()
+            topics.append(ResponseTopicData(topic_name=topic.topic_name, partitions=rows))
+            await turn.breathe()
         return DescribeQuorumResponse(error_code=0, error_message="", topics=topics)
     status = controller.status()
     if status.leader_id != controller.node_id:

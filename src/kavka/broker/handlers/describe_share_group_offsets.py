@@ -9,7 +9,7 @@ Errors:     one per group: 14, 16, 24 no group id, 30, 35 while share.version is
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import PER_ITEM, handler
+from kavka.broker.handlers.marks import PER_ITEM, Parts, handler
 from kavka.broker.sharing import require_share_groups
 from kavka.metadata.view import MetadataView
 from kavka.model.errors import KafkaError, TopicAuthorizationFailed
@@ -30,7 +30,11 @@ Topic = DescribeShareGroupOffsetsResponseTopic
 Asked = DescribeShareGroupOffsetsRequestTopic
 
 
-@handler(DescribeShareGroupOffsetsRequest, needs=PER_ITEM)
+@handler(
+    DescribeShareGroupOffsetsRequest,
+    PER_ITEM,
+    Parts(("groups", "topics", "partitions"), ("groups", "topics", "partitions")),
+)
 async def describe_share_group_offsets(
     request: DescribeShareGroupOffsetsRequest, ctx: Context, shares: ShareGroups, view: MetadataView
 ) -> DescribeShareGroupOffsetsResponse:

@@ -24,6 +24,7 @@ from kavka.protocol.schemas.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from kavka.quorum.turn import Turn
 from kavka.security.acl import Operation, ResourceType
 
 
@@ -45,7 +46,9 @@ async def describe_topic_partitions(
     if request.topics and cursor is None:
         topics = [row(TopicAuthorizationFailed.code, name, Uuid.ZERO, [], NOT_ASKED) for name in sorted(hidden)]
     next_cursor = None
+    turn = Turn()
     for name in names:
+        await turn.breathe()
         first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
         if left == 0:
             next_cursor = Cursor(topic_name=name, partition_index=0)

@@ -7,7 +7,7 @@ Errors:     one per id: 14, 15, 16, 42 for an empty one, 105 for one that nobody
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import PER_ITEM, handler
+from kavka.broker.handlers.marks import PER_ITEM, Parts, handler
 from kavka.coordinator.txn.state import by_topic
 from kavka.model.errors import KafkaError
 from kavka.protocol.schemas.describe_transactions import (
@@ -20,7 +20,7 @@ from kavka.runtime.transactions import Transactions
 from kavka.security.acl import Operation, ResourceType
 
 
-@handler(DescribeTransactionsRequest, needs=PER_ITEM)
+@handler(DescribeTransactionsRequest, PER_ITEM, Parts(("transactional_ids",), ("transaction_states",)))
 async def describe_transactions(
     request: DescribeTransactionsRequest, ctx: Context, transactions: Transactions
 ) -> DescribeTransactionsResponse:

@@ -18,6 +18,7 @@ from kavka.protocol.schemas.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
+from kavka.quorum.turn import Turn
 from kavka.security.acl import Operation
 
 
@@ -31,12 +32,11 @@ async def describe_user_scram_credentials(
         info = CredentialInfo(mechanism=record.mechanism, iterations=record.iterations)
         known.setdefault(record.name, []).append(info)
     times = Counter(user.name for user in request.users) if request.users else Counter(known.keys())
-    return DescribeUserScramCredentialsResponse(
-        throttle_time_ms=0,
-        error_code=0,
-        error_message=None,
-        results=[result(name, count, known.get(name)) for name, count in times.items()],
-    )
+    results, turn = [], Turn()
+    for name, count in times.items():
+        results.append(result(name, count, known.get(name)))
+        await turn.breathe()
+    return DescribeUserScramCredentialsResponse(throttle_time_ms=0, error_code=0, error_message=None, results=results)
 
 
 def result(name: str, times: int, infos: list[CredentialInfo] | None) -> DescribeUserScramCredentialsResult:

@@ -9,7 +9,7 @@ Errors:     one per partition: 3 unknown, 84 no election needed, 80 the preferre
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler, on_cluster
+from kavka.broker.handlers.marks import Parts, handler, on_cluster
 from kavka.model.errors import KafkaError
 from kavka.protocol.schemas.elect_leaders import (
     ElectLeadersRequest,
@@ -21,7 +21,11 @@ from kavka.quorum.controller_loop import ControllerLoop
 from kavka.security.acl import Operation
 
 
-@handler(ElectLeadersRequest, needs=on_cluster(Operation.ALTER))
+@handler(
+    ElectLeadersRequest,
+    on_cluster(Operation.ALTER),
+    Parts(("topic_partitions", "partitions"), ("replica_election_results", "partition_result"), 200),
+)
 async def elect_leaders(request: ElectLeadersRequest, ctx: Context, controller: ControllerLoop) -> ElectLeadersResponse:
     """Elect leaders."""
     wanted = None

@@ -10,7 +10,7 @@ Errors:     one per key: 42 for an unknown type of key, or a share partition's b
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import PER_ITEM, handler
+from kavka.broker.handlers.marks import PER_ITEM, Parts, handler
 from kavka.broker.topology import reachable_brokers
 from kavka.metadata.live import LiveSettings
 from kavka.metadata.view import MetadataView
@@ -33,7 +33,7 @@ NEEDED = {
 NOWHERE = Endpoint("", "", -1, "")
 
 
-@handler(FindCoordinatorRequest, needs=PER_ITEM)
+@handler(FindCoordinatorRequest, PER_ITEM, Parts(("coordinator_keys",), ("coordinators",)))
 async def find_coordinator(
     request: FindCoordinatorRequest,
     ctx: Context,

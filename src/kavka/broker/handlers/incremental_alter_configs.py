@@ -8,7 +8,7 @@ Errors:     one per resource: 42 for a malformed change (also of a broker's sett
 
 from __future__ import annotations
 
-from kavka.broker.config_changes import ConfigChecks, LoggerChanges, change_configs
+from kavka.broker.config_changes import RESOURCES, ConfigChecks, LoggerChanges, change_configs
 from kavka.broker.context import BROKER, Context
 from kavka.broker.forwarding import Forwarding
 from kavka.broker.handlers.marks import PER_ITEM, handler
@@ -22,7 +22,11 @@ from kavka.protocol.schemas.incremental_alter_configs import (
 from kavka.quorum.controller_loop import ControllerLoop
 
 
-@handler(IncrementalAlterConfigsRequest, needs=PER_ITEM)
+@handler(
+    IncrementalAlterConfigsRequest,
+    PER_ITEM,
+    RESOURCES,
+)
 async def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest,
     ctx: Context,
@@ -32,7 +36,7 @@ async def incremental_alter_configs(
 ) -> IncrementalAlterConfigsResponse:
     """Change single keys of resources."""
     asked = controller.node_id if ctx.kind == BROKER else None
-    checks = ConfigChecks(asked, settings.static, controller.image.configs)
+    checks = ConfigChecks(asked, settings, controller.image.configs)
     loggers = LoggerChanges(controller.node_id, validate_only=request.validate_only)
     outcomes = await change_configs(
         request,

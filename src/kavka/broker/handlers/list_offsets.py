@@ -55,9 +55,13 @@ READ_COMMITTED = 1
 @handler(ListOffsetsRequest, needs=PER_ITEM)
 async def list_offsets(request: ListOffsetsRequest, ctx: Context, replicas: ReplicaManager) -> ListOffsetsResponse:
     """Find offsets by time or by one of the special timestamps."""
-    times = Counter((topic.name, row.partition_index) for topic in request.topics for row in topic.partitions)
+    times: Counter[tuple[str, int]] = Counter()
     topics = []
     turn = Turn()
+    for topic in request.topics:
+        for row in topic.partitions:
+            times[topic.name, row.partition_index] += 1
+            await turn.breathe()
     for topic in request.topics:
         rows = []
         for row in topic.partitions:

@@ -57,12 +57,27 @@ def on_transactional_id(operation: Operation, field: str = "transactional_id") -
     return Right(operation, ResourceType.TRANSACTIONAL_ID, field)
 
 
-def handler(request: type, needs: Needs) -> Callable[[F], F]:
-    """Mark a function as the one that serves a request class."""
+class Parts(NamedTuple):
+    """The lists of a request whose items do not depend on each other, from the outermost to the innermost."""
+
+    asked: tuple[str, ...]
+    answered: tuple[str, ...]
+    """The lists of the answer that have a row for each."""
+    size: int = 100
+    """How many items the handler is given at a time: what it does with them within a few milliseconds."""
+    fold: bool = False
+    """Whether an item that is there again, word for word, is answered once; names always are."""
+    unique: tuple[str, ...] = ()
+    """The fields that no two items of the only list may share: the handler is given two of them at once to refuse."""
+
+
+def handler(request: type, needs: Needs, *parts: Parts) -> Callable[[F], F]:
+    """Mark a function as the one that serves a request class, if need be some of the items of a list at a time."""
 
     def mark(function: F) -> F:
         function.__handles__ = request  # type: ignore[attr-defined]
         function.__needs__ = needs  # type: ignore[attr-defined]
+        function.__parts__ = parts  # type: ignore[attr-defined]
         return function
 
     return mark
@@ -80,3 +95,9 @@ def needs_of(function: Callable[..., Any]) -> Needs:
     """What a client must have the right to do."""
     needs: Needs = function.__needs__  # type: ignore[attr-defined]
     return needs
+
+
+def parts_of(function: Callable[..., Any]) -> tuple[Parts, ...]:
+    """The lists that a handler is given in parts; versions may differ in which of them they have."""
+    parts: tuple[Parts, ...] = function.__parts__  # type: ignore[attr-defined]
+    return parts

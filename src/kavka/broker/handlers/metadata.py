@@ -31,6 +31,7 @@ from kavka.protocol.schemas.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
+    MetadataResponseTopic,
 )
 from kavka.quorum.topic_creation import TopicCreation
 from kavka.quorum.turn import Turn
@@ -54,8 +55,9 @@ async def metadata(
         forbidden = frozenset(hidden)
     image = view.image
     look = Look(image, ctx, request.include_topic_authorized_operations)
+    rows: list[MetadataResponseTopic] = []
+    turn = Turn()
     if everything:
-        rows, turn = [], Turn()
         for topic in image.topics.by_name.values():
             if ctx.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, asked=False):
                 rows.append(topic_row(topic, look))
@@ -64,20 +66,20 @@ async def metadata(
         rows = [error_row(InvalidRequest.code, one.name or "", one.topic_id, look) for one in topics or ()]
     elif ids := dict.fromkeys(one.topic_id for one in topics or () if one.topic_id != Uuid.ZERO):
         known = image.topics.by_id
-        rows = [
-            row_by_id(known[id_], look) if id_ in known else error_row(UnknownTopicId.code, None, id_, look)
-            for id_ in ids
-        ]
+        for id_ in ids:
+            rows.append(
+                row_by_id(known[id_], look) if id_ in known else error_row(UnknownTopicId.code, None, id_, look)
+            )
+            await turn.breathe()
     else:
         by_name = image.topics.by_name
-        rows = [
-            topic_row(by_name[name], look)
-            if name in by_name and name not in forbidden
-            else error_row(
-                TopicAuthorizationFailed.code if name in forbidden else missing_code(name), name, Uuid.ZERO, look
-            )
-            for name in names
-        ]
+        for name in names:
+            if name in by_name and name not in forbidden:
+                rows.append(topic_row(by_name[name], look))
+            else:
+                code = TopicAuthorizationFailed.code if name in forbidden else missing_code(name)
+                rows.append(error_row(code, name, Uuid.ZERO, look))
+            await turn.breathe()
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack)

@@ -12,7 +12,7 @@ from operator import attrgetter
 
 from kavka.broker.context import Context
 from kavka.broker.coordination import client_of
-from kavka.broker.handlers.marks import handler, on_group
+from kavka.broker.handlers.marks import Parts, handler, on_group
 from kavka.metadata.image import MetadataImage, TopicImage
 from kavka.metadata.view import MetadataView
 from kavka.model.errors import KafkaError, TopicAuthorizationFailed, UnknownTopicId, UnknownTopicOrPartition
@@ -28,7 +28,11 @@ from kavka.runtime.groups import Groups
 from kavka.security.acl import Operation, ResourceType
 
 
-@handler(OffsetCommitRequest, needs=on_group(Operation.READ))
+@handler(
+    OffsetCommitRequest,
+    on_group(Operation.READ),
+    Parts(("topics", "partitions"), ("topics", "partitions"), 400),
+)
 async def offset_commit(
     request: OffsetCommitRequest, ctx: Context, groups: Groups, view: MetadataView
 ) -> OffsetCommitResponse:

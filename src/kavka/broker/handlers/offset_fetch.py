@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import PER_ITEM, handler
+from kavka.broker.handlers.marks import PER_ITEM, Parts, handler
 from kavka.metadata.image import MetadataImage
 from kavka.metadata.view import MetadataView
 from kavka.model.errors import (
@@ -37,8 +37,11 @@ from kavka.protocol.schemas.offset_fetch import (
 from kavka.runtime.groups import Groups
 from kavka.security.acl import Operation, ResourceType
 
+GROUPS = Parts(("groups", "topics", "partition_indexes"), ("groups", "topics", "partitions"), 1000)
+TOPICS = Parts(("topics", "partition_indexes"), ("topics", "partitions"), 1000)
 
-@handler(OffsetFetchRequest, needs=PER_ITEM)
+
+@handler(OffsetFetchRequest, PER_ITEM, GROUPS, TOPICS)
 async def offset_fetch(
     request: OffsetFetchRequest, ctx: Context, groups: Groups, view: MetadataView
 ) -> OffsetFetchResponse:
@@ -135,10 +138,7 @@ def single(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
     return OffsetFetchResponse(
         error_code=group.error_code,
         topics=[
-            OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=list(map(before_v8, topic.partitions)),
-            )
+            OffsetFetchResponseTopic(name=topic.name, partitions=list(map(before_v8, topic.partitions)))
             for topic in group.topics
         ],
     )

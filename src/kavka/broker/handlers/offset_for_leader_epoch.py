@@ -7,7 +7,7 @@ Errors:     one per partition.
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import PER_ITEM, handler
+from kavka.broker.handlers.marks import PER_ITEM, Parts, handler
 from kavka.model.errors import KafkaError
 from kavka.protocol.schemas.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -20,7 +20,7 @@ from kavka.replica.manager import ReplicaManager
 from kavka.security.acl import Operation, ResourceType
 
 
-@handler(OffsetForLeaderEpochRequest, needs=PER_ITEM)
+@handler(OffsetForLeaderEpochRequest, PER_ITEM, Parts(("topics", "partitions"), ("topics", "partitions")))
 async def offset_for_leader_epoch(
     request: OffsetForLeaderEpochRequest, ctx: Context, replicas: ReplicaManager
 ) -> OffsetForLeaderEpochResponse:

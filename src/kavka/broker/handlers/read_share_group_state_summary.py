@@ -7,7 +7,7 @@ Errors:     one per partition: 3 no such topic, 14, 16, 31, 42 not a partition.
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler, on_cluster
+from kavka.broker.handlers.marks import Parts, handler, on_cluster
 from kavka.broker.sharing import of_each
 from kavka.model.errors import KafkaError
 from kavka.model.share import SharePartitionKey
@@ -22,7 +22,11 @@ from kavka.runtime.share_states import ShareStates
 from kavka.security.acl import Operation
 
 
-@handler(ReadShareGroupStateSummaryRequest, needs=on_cluster(Operation.CLUSTER_ACTION))
+@handler(
+    ReadShareGroupStateSummaryRequest,
+    on_cluster(Operation.CLUSTER_ACTION),
+    Parts(("topics", "partitions"), ("results", "partitions")),
+)
 async def read_share_group_state_summary(
     request: ReadShareGroupStateSummaryRequest, ctx: Context, states: ShareStates
 ) -> ReadShareGroupStateSummaryResponse:

@@ -8,7 +8,7 @@ Errors:     one per group: 14, 16, 24 no group id, 29 a topic that may not be de
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import PER_ITEM, handler
+from kavka.broker.handlers.marks import PER_ITEM, Parts, handler
 from kavka.broker.sharing import require_share_groups
 from kavka.coordinator.share.kind import ShareKind
 from kavka.metadata.view import MetadataView
@@ -25,7 +25,7 @@ from kavka.security.acl import Operation, ResourceType
 HIDDEN = "The group has topics that the client is not authorized to describe."
 
 
-@handler(ShareGroupDescribeRequest, needs=PER_ITEM)
+@handler(ShareGroupDescribeRequest, PER_ITEM, Parts(("group_ids",), ("groups",)))
 async def share_group_describe(
     request: ShareGroupDescribeRequest, ctx: Context, groups: Groups, view: MetadataView
 ) -> ShareGroupDescribeResponse:

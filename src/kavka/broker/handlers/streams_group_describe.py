@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from kavka.broker.context import Context
 from kavka.broker.coordination import require_streams_groups
-from kavka.broker.handlers.marks import PER_ITEM, handler
+from kavka.broker.handlers.marks import PER_ITEM, Parts, handler
 from kavka.coordinator.streams.kind import StreamsKind
 from kavka.coordinator.streams.topology import names_in
 from kavka.metadata.live import LiveSettings
@@ -25,7 +25,7 @@ from kavka.runtime.groups import Groups
 from kavka.security.acl import Operation, ResourceType
 
 
-@handler(StreamsGroupDescribeRequest, needs=PER_ITEM)
+@handler(StreamsGroupDescribeRequest, PER_ITEM, Parts(("group_ids",), ("groups",)))
 async def streams_group_describe(
     request: StreamsGroupDescribeRequest, ctx: Context, groups: Groups, view: MetadataView, settings: LiveSettings
 ) -> StreamsGroupDescribeResponse:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler, on_transactional_id
+from kavka.broker.handlers.marks import Parts, handler, on_transactional_id
 from kavka.broker.handlers.offset_commit import failed as forbidden_rows
 from kavka.broker.handlers.offset_commit import merged, parted
 from kavka.metadata.names import CONSUMER_OFFSETS
@@ -44,7 +44,11 @@ from kavka.security.acl import Operation, ResourceType
 KNOWS_LOADING_SINCE = 2
 
 
-@handler(TxnOffsetCommitRequest, needs=on_transactional_id(Operation.WRITE))
+@handler(
+    TxnOffsetCommitRequest,
+    on_transactional_id(Operation.WRITE),
+    Parts(("topics", "partitions"), ("topics", "partitions"), 400),
+)
 async def txn_offset_commit(
     request: TxnOffsetCommitRequest,
     ctx: Context,

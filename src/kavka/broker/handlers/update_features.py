@@ -1,6 +1,7 @@
 """UpdateFeatures: v0-2.
 
-Behaviour:  all the updates or none; level 0 switches a feature off. Up to v1 a success has a row per feature.
+Behaviour:  all the updates or none; level 0 switches a feature off. kraft.version 1 puts the voters into the log,
+            once all of them are known to support it. Up to v1 a success has a row per feature.
 Errors:     INVALID_UPDATE_VERSION for the whole request, saying which feature cannot be set and why.
 """
 
@@ -24,7 +25,11 @@ async def update_features(
 ) -> UpdateFeaturesResponse:
     """Finalize other levels of features."""
     updates = {one.feature: FeatureUpdate(one.max_version_level, one.upgrade_type) for one in request.feature_updates}
-    await controller.submit(lambda machine, _: machine.update_features(updates, validate_only=request.validate_only))
+    await controller.submit(
+        lambda machine, _: machine.update_features(
+            updates, validate_only=request.validate_only, upgrade_quorum=controller.upgrade_kraft_version
+        )
+    )
     rows = [UpdatableFeatureResult(feature=name, error_code=0, error_message=None) for name in updates]
     return UpdateFeaturesResponse(
         throttle_time_ms=0, error_code=0, error_message=None, results=rows if ctx.api_version <= 1 else []

@@ -8,7 +8,7 @@ Errors:     one per partition: 3 no such topic, 14, 16, 31, 42 not a partition, 
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler, on_cluster
+from kavka.broker.handlers.marks import Parts, handler, on_cluster
 from kavka.broker.sharing import of_each
 from kavka.coordinator.share_state.machine import StateChange
 from kavka.model.errors import KafkaError
@@ -24,7 +24,11 @@ from kavka.runtime.share_states import ShareStates
 from kavka.security.acl import Operation
 
 
-@handler(WriteShareGroupStateRequest, needs=on_cluster(Operation.CLUSTER_ACTION))
+@handler(
+    WriteShareGroupStateRequest,
+    on_cluster(Operation.CLUSTER_ACTION),
+    Parts(("topics", "partitions"), ("results", "partitions")),
+)
 async def write_share_group_state(
     request: WriteShareGroupStateRequest, ctx: Context, states: ShareStates
 ) -> WriteShareGroupStateResponse:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import PER_ITEM, handler
+from kavka.broker.handlers.marks import PER_ITEM, Parts, handler
 from kavka.model.errors import KafkaError, UnknownServerError
 from kavka.model.types import TopicPartition
 from kavka.protocol.schemas.write_txn_markers import (
@@ -26,7 +26,11 @@ from kavka.runtime.markers import Marker, MarkerWriter
 from kavka.security.acl import Operation, ResourceType
 
 
-@handler(WriteTxnMarkersRequest, needs=PER_ITEM)
+@handler(
+    WriteTxnMarkersRequest,
+    PER_ITEM,
+    Parts(("markers", "topics", "partition_indexes"), ("markers", "topics", "partitions")),
+)
 async def write_txn_markers(
     request: WriteTxnMarkersRequest, ctx: Context, writer: MarkerWriter
 ) -> WriteTxnMarkersResponse:

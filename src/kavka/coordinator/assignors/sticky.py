@@ -2,19 +2,19 @@
 
 An active task goes back to the member that had it, else to one that has stood by for it, else to the least loaded
 process; a standby task likewise, and never to a process that has the task already. The order of decisions is that of
-Kafka's assignor, so that the same members end up with the same tasks; where Kafka leaves it to the order of a hash
-table who of several equals comes first, here it is the first by name.
+Kafka's assignor, so that the same members end up with the same tasks; where Kafka goes through members in the order of
+a hash table, here it is the order of their names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from heapq import heapify, heappop, heappush
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 Tasks = Mapping[str, frozenset[int]]
 """Partitions by subtopology; a subtopology without any is not there."""
 Task = tuple[str, int]
+T = TypeVar("T")
 
 
 class TaskMember(NamedTuple):
@@ -71,16 +71,52 @@ class _Quota:
         return -(-self._tasks // self._members) if self._members else 0
 
 
+class _Queue(Generic[T]):
+    """Who has least comes first; who of several equals does is as in Java's PriorityQueue, for Kafka goes by that."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, T]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._heap)
+
+    def put(self, load: float, item: T) -> None:
+        """Add one, behind those that have less; never before its equals on the way up."""
+        heap, at = self._heap, len(self._heap)
+        heap.append((load, item))
+        while at:
+            parent = (at - 1) // 2
+            if load >= heap[parent][0]:
+                break
+            heap[at], at = heap[parent], parent
+        heap[at] = (load, item)
+
+    def take(self) -> T:
+        """Remove the first; the last one takes its place and sinks."""
+        heap = self._heap
+        first, last = heap[0], heap.pop()
+        if heap:
+            at, count = 0, len(heap)
+            while at < count // 2:
+                child = 2 * at + 1
+                if child + 1 < count and heap[child][0] > heap[child + 1][0]:
+                    child += 1
+                if last[0] <= heap[child][0]:
+                    break
+                heap[at], at = heap[child], child
+            heap[at] = last
+        return first[1]
+
+
 class _Process:
     """A process: its members, and what each has been given."""
 
-    def __init__(self, id_: str) -> None:
-        self.id = id_
+    def __init__(self) -> None:
         self.counts: dict[str, int] = {}
         self.tasks: set[Task] = set()
         self.active: dict[str, set[Task]] = {}
         self.standby: dict[str, set[Task]] = {}
-        self._by_load: list[tuple[int, str]] | None = None
+        self._by_load: _Queue[str] | None = None
 
     @property
     def load(self) -> float:
@@ -95,11 +131,12 @@ class _Process:
     def give_least_loaded(self, task: Task, *, active: bool) -> int:
         """Give a task to the member that has least; how many it has then."""
         if self._by_load is None:
-            self._by_load = [(count, member) for member, count in self.counts.items()]
-            heapify(self._by_load)
-        _, member = heappop(self._by_load)
+            self._by_load = _Queue()
+            for id_, count in self.counts.items():
+                self._by_load.put(count, id_)
+        member = self._by_load.take()
         count = self._add(member, task, active)
-        heappush(self._by_load, (count, member))
+        self._by_load.put(count, member)
         return count
 
     def _add(self, member: str, task: Task, active: bool) -> int:
@@ -127,7 +164,7 @@ class _Sharing:
         self._had_standby: dict[Task, list[str]] = {}
         for id_ in sorted(members):
             member = members[id_]
-            process = self._processes.setdefault(member.process_id, _Process(member.process_id))
+            process = self._processes.setdefault(member.process_id, _Process())
             process.counts[id_] = 0
             for task in _each(member.active):
                 self._had_active[task] = id_
@@ -144,9 +181,9 @@ class _Sharing:
         tasks = [task for task in tasks if not self._give_back(task, self._least_loaded(self._had_standby.get(task)))]
         by_load = self._by_load()
         for task in sorted(tasks):
-            _, _, process = heappop(by_load)
+            process = by_load.take()
             self._count(process.give_least_loaded(task, active=True), active=True)
-            heappush(by_load, (process.load, process.id, process))
+            by_load.put(process.load, process)
 
     def _give_back(self, task: Task, member: str | None) -> bool:
         """Give a task to a member that has had to do with it, unless it has enough; whether it got it."""
@@ -186,20 +223,18 @@ class _Sharing:
     def _has_room(self, member: str) -> bool:
         return self._process_of(member).counts[member] < self._quota.limit
 
-    def _spread(self, by_load: list[tuple[float, str, _Process]], task: Task) -> bool:
+    def _spread(self, by_load: _Queue[_Process], task: Task) -> bool:
         """Give a replica to the least loaded process that does not have the task, if there is one."""
         passed = []
         found = False
         while by_load and not found:
-            entry = heappop(by_load)
-            process = entry[2]
+            process = by_load.take()
+            passed.append(process)
             found = task not in process.tasks
             if found:
                 self._count(process.give_least_loaded(task, active=False))
-                entry = (process.load, process.id, process)
-            passed.append(entry)
-        for entry in passed:
-            heappush(by_load, entry)
+        for process in reversed(passed):
+            by_load.put(process.load, process)
         return found
 
     # -- both -------------------------------------------------------------------------------------
@@ -215,9 +250,10 @@ class _Sharing:
     def _process_of(self, member: str) -> _Process:
         return self._processes[self._members[member].process_id]
 
-    def _by_load(self) -> list[tuple[float, str, _Process]]:
-        found = [(process.load, process.id, process) for process in self._processes.values()]
-        heapify(found)
+    def _by_load(self) -> _Queue[_Process]:
+        found: _Queue[_Process] = _Queue()
+        for id_ in sorted(self._processes):
+            found.put(self._processes[id_].load, self._processes[id_])
         return found
 
     def _count(self, count: int, *, active: bool = False) -> None:

@@ -23,6 +23,10 @@ class ShareGroupSettings(NamedTuple):
     auto_offset_reset: str
     isolation_level: str
     renew_acknowledge_enable: bool
+    dead_letter_topic: str
+    dead_letter_copies: bool
+    redelivery_delay_ms: int
+    redelivery_delay_max_ms: int
 
 
 class _Bounded(NamedTuple):
@@ -74,6 +78,10 @@ _FREE: Final[tuple[Setting[Any], ...]] = (
     group_keys.SHARE_AUTO_OFFSET_RESET,
     group_keys.SHARE_ISOLATION_LEVEL,
     group_keys.SHARE_RENEW_ACKNOWLEDGE_ENABLE,
+    group_keys.ERRORS_DEADLETTERQUEUE_TOPIC_NAME,
+    group_keys.ERRORS_DEADLETTERQUEUE_COPY_RECORD_ENABLE,
+    group_keys.KAVKA_SHARE_REDELIVERY_DELAY_MS,
+    group_keys.KAVKA_SHARE_REDELIVERY_DELAY_MAX_MS,
 )
 
 

@@ -17,6 +17,9 @@ from kavka.protocol.schemas.list_groups import ListedGroup
 
 PROTOCOL_TYPE: Final = "streams"
 
+Places = dict[str, set[int]]
+"""Partitions by topic."""
+
 
 def listed(group_id: str, group: StreamsGroup, group_type: str) -> ListedGroup:
     """A streams group as ListGroups shows it."""
@@ -115,28 +118,39 @@ def task_ids(tasks: Mapping[str, Iterable[int]]) -> list[heartbeat.TaskIds]:
 def endpoints(
     members: Iterable[Member], topology: StreamsTopology, count_of: CountOf
 ) -> list[heartbeat.EndpointToPartitions]:
-    """Where the state of which partitions can be asked for: what interactive queries go by."""
+    """Where the state of which partitions can be asked for: what interactive queries go by.
+
+    The threads of a process have one endpoint, and one row. Kafka has a row for each thread, of which its clients keep
+    the last only.
+    """
+    found: dict[tuple[str, int], tuple[Places, Places]] = {}
+    for member in members:
+        if member.user_endpoint is not None:
+            active, standby = found.setdefault((member.user_endpoint.host, member.user_endpoint.port), ({}, {}))
+            _add_partitions(active, member.assigned.sets.active, topology, count_of)
+            _add_partitions(standby, member.assigned.standby, topology, count_of)
     return [
         heartbeat.EndpointToPartitions(
-            user_endpoint=heartbeat.Endpoint(host=member.user_endpoint.host, port=member.user_endpoint.port),
-            active_partitions=_partitions(member.assigned.sets.active, topology, count_of),
-            standby_partitions=_partitions(member.assigned.standby, topology, count_of),
+            user_endpoint=heartbeat.Endpoint(host=host, port=port),
+            active_partitions=_partitions(active),
+            standby_partitions=_partitions(standby),
         )
-        for member in members
-        if member.user_endpoint is not None
+        for (host, port), (active, standby) in found.items()
     ]
 
 
-def _partitions(tasks: Tasks, topology: StreamsTopology, count_of: CountOf) -> list[heartbeat.TopicPartition]:
-    found = []
-    for id_ in sorted(tasks):
+def _add_partitions(places: Places, tasks: Tasks, topology: StreamsTopology, count_of: CountOf) -> None:
+    for id_ in tasks:
         subtopology = topology.subtopologies.get(id_)
-        for topic in sorted(set(source_topics(subtopology))) if subtopology is not None else ():
+        for topic in source_topics(subtopology) if subtopology is not None else ():
             count = count_of(topic)
             if count is not None:
                 # As in Kafka a topic with fewer partitions than there are tasks has the first ones only.
-                found.append(heartbeat.TopicPartition(topic=topic, partitions=sorted(tasks[id_])[:count]))
-    return found
+                places.setdefault(topic, set()).update(sorted(tasks[id_])[:count])
+
+
+def _partitions(places: Places) -> list[heartbeat.TopicPartition]:
+    return [heartbeat.TopicPartition(topic=topic, partitions=sorted(places[topic])) for topic in sorted(places)]
 
 
 def said_to_have(held: HeldTasks, request: heartbeat.StreamsGroupHeartbeatRequest) -> bool:

@@ -6,7 +6,7 @@ small overlay that is merged into a new base when it outgrows the square root of
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Collection, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from enum import Enum
 from math import isqrt
 from typing import Any, Final, TypeVar, overload
@@ -44,6 +44,12 @@ class PersistentMap(Mapping[K, V]):
         if len(after._over) > 16 + 2 * isqrt(len(self._base)):
             after._merge()
         return after
+
+    def differing(self, before: PersistentMap[K, V]) -> Collection[K]:
+        """The keys under which this mapping may have another value than one before it; all others are the same."""
+        if self._base is before._base:
+            return self._over.keys() | before._over.keys()
+        return self.keys() | before.keys()
 
     def _merge(self) -> dict[K, V]:
         """One flat dict of all entries, kept for the next reader; what the mapping says does not change."""

@@ -165,6 +165,13 @@ SOCKET_REQUEST_MAX_BYTES = INT(
     AT_LEAST_1,
     doc="The largest request accepted; a bigger one closes its connection.",
 )
+KAVKA_LIST_REQUEST_MAX_BYTES = INT(
+    "kavka.list.request.max.bytes",
+    8 << 20,
+    between(256 << 10, INT_MAX),
+    doc="The largest request accepted that carries no records, such as an OffsetCommit; its lists may have an item for"
+    " every 64 of these bytes. Requests that name single things may have 256 KiB.",
+)
 SOCKET_LISTEN_BACKLOG_SIZE = INT(
     "socket.listen.backlog.size", 50, AT_LEAST_1, doc="How many connections may wait to be accepted."
 )
@@ -188,7 +195,12 @@ CONNECTIONS_MAX_IDLE_MS = LONG(
     "connections.max.idle.ms", 600_000, doc="A connection that is silent for this long is closed."
 )
 QUEUED_MAX_REQUESTS = INT("queued.max.requests", 500, AT_LEAST_1)
-QUEUED_MAX_REQUEST_BYTES = LONG("queued.max.request.bytes", -1)
+QUEUED_MAX_REQUEST_BYTES = LONG(
+    "queued.max.request.bytes",
+    -1,
+    doc="What requests that are not served yet and answers that are not taken may hold of memory, all connections"
+    " together; -1 means 128 MiB. Who has no room waits, and who stands still meanwhile is closed.",
+)
 NUM_NETWORK_THREADS = INT("num.network.threads", 3, AT_LEAST_1, CLUSTER)
 
 # Topics and their logs

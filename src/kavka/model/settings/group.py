@@ -121,6 +121,28 @@ SHARE_ASSIGNMENT_INTERVAL_MS = INT(
     synonyms=(Synonym(coordinators.GROUP_SHARE_ASSIGNMENT_INTERVAL_MS),),
     doc="The least time between two assignments of this share group.",
 )
+ERRORS_DEADLETTERQUEUE_TOPIC_NAME = STRING(
+    "errors.deadletterqueue.topic.name",
+    "",
+    doc="Where records go that this share group gives up; empty: nowhere (as from Kafka 4.4 on).",
+)
+ERRORS_DEADLETTERQUEUE_COPY_RECORD_ENABLE = BOOLEAN(
+    "errors.deadletterqueue.copy.record.enable",
+    False,
+    doc="Whether key, value and headers go there as well, and not only where the record is (as from Kafka 4.4 on).",
+)
+KAVKA_SHARE_REDELIVERY_DELAY_MS = INT(
+    "kavka.share.redelivery.delay.ms",
+    0,
+    AT_LEAST_0,
+    doc="How long a record that was released waits before it is delivered again; twice as long each further time.",
+)
+KAVKA_SHARE_REDELIVERY_DELAY_MAX_MS = INT(
+    "kavka.share.redelivery.delay.max.ms",
+    0,
+    AT_LEAST_0,
+    doc="How long such a record waits at most; 0: always as long as the first time.",
+)
 STREAMS_SESSION_TIMEOUT_MS = INT(
     "streams.session.timeout.ms",
     45_000,

@@ -77,6 +77,24 @@ def validate_broker(
     return values
 
 
+def check_threads(before: Values, after: Values) -> None:
+    """Raise SettingError for a number of threads that goes up or down too far at once, as Kafka's pools cannot."""
+    threads: tuple[Setting[int], ...] = (
+        b.NUM_IO_THREADS,
+        b.NUM_NETWORK_THREADS,
+        b.NUM_RECOVERY_THREADS_PER_DATA_DIR,
+        b.BACKGROUND_THREADS,
+        b.LOG_CLEANER_THREADS,
+        replication.NUM_REPLICA_FETCHERS,
+    )
+    for setting in threads:
+        old, new = before[setting], after[setting]
+        if new != old:
+            _demand(new >= 1, f"{setting.name}: at least 1 is needed")
+            _demand(new >= old // 2, f"{setting.name}: at least half of what it is now, {old}, is needed")
+            _demand(new <= old * 2, f"{setting.name}: at most twice what it is now, {old}, is allowed")
+
+
 def check_broker(values: Values) -> None:
     """The rules between a node's settings that do not concern its listeners; raises SettingError."""
     limits = topic_values({}, values)

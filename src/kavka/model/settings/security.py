@@ -17,6 +17,7 @@ from kavka.model.settings.types import (
     SET,
     SHORT,
     STRING,
+    Check,
     Setting,
     Update,
     between,
@@ -26,6 +27,11 @@ from kavka.model.settings.types import (
 )
 
 PER_BROKER: Final = Update.PER_BROKER
+NO_LOOKUPS: Final = Check(
+    "a login module that looks nothing up on other servers",
+    lambda line: not any(module in line.value for module in ("JndiLoginModule", "LdapLoginModule")),
+)
+"""What Kafka refuses in sasl.jaas.config, whoever sets it (CVE-2025-27818, CVE-2025-27819)."""
 # TLS
 SSL_CLIENT_AUTH = STRING(
     "ssl.client.auth",
@@ -110,11 +116,15 @@ SSL_ENGINE_FACTORY_CLASS = CLASS.optional(
 )
 
 # SASL
-SASL_MECHANISM_CONTROLLER_PROTOCOL = STRING("sasl.mechanism.controller.protocol", "GSSAPI")
+SASL_MECHANISM_CONTROLLER_PROTOCOL = STRING(
+    "sasl.mechanism.controller.protocol", "GSSAPI", doc="How this node logs in to controllers."
+)
 SASL_SERVER_MAX_RECEIVE_SIZE = INT(
     "sasl.server.max.receive.size", 524_288, doc="The largest request of a client that has not logged in."
 )
-SASL_MECHANISM_INTER_BROKER_PROTOCOL = STRING("sasl.mechanism.inter.broker.protocol", "GSSAPI", None, PER_BROKER)
+SASL_MECHANISM_INTER_BROKER_PROTOCOL = STRING(
+    "sasl.mechanism.inter.broker.protocol", "GSSAPI", None, PER_BROKER, doc="How this node logs in to other brokers."
+)
 SASL_ENABLED_MECHANISMS = SET(
     "sasl.enabled.mechanisms",
     ("GSSAPI",),
@@ -135,13 +145,15 @@ SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES = SET(
 )
 SASL_JAAS_CONFIG = PASSWORD.optional(
     "sasl.jaas.config",
-    None,
+    NO_LOOKUPS,
     PER_BROKER,
     doc="The users of a mechanism and what this node logs in with; `listener.name.<listener>.<mechanism>.` before it.",
 )
 SASL_CLIENT_CALLBACK_HANDLER_CLASS = CLASS.optional("sasl.client.callback.handler.class")
 SASL_LOGIN_CLASS = CLASS.optional("sasl.login.class")
-SASL_LOGIN_CALLBACK_HANDLER_CLASS = CLASS.optional("sasl.login.callback.handler.class")
+SASL_LOGIN_CALLBACK_HANDLER_CLASS = CLASS.optional(
+    "sasl.login.callback.handler.class", doc="A function that gives bearer tokens to log in with: package.module:name."
+)
 SASL_KERBEROS_SERVICE_NAME = STRING.optional(
     "sasl.kerberos.service.name",
     None,
@@ -168,10 +180,12 @@ SASL_OAUTHBEARER_JWT_VALIDATOR_CLASS = CLASS(
     "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
     doc="What bearer tokens are judged by; Kafka's DefaultJwtValidator and BrokerJwtValidator mean the same here.",
 )
-SASL_OAUTHBEARER_SCOPE = STRING.optional("sasl.oauthbearer.scope")
-SASL_OAUTHBEARER_CLIENT_CREDENTIALS_CLIENT_ID = STRING.optional("sasl.oauthbearer.client.credentials.client.id")
+SASL_OAUTHBEARER_SCOPE = STRING.optional("sasl.oauthbearer.scope", doc="The scope to ask bearer tokens for.")
+SASL_OAUTHBEARER_CLIENT_CREDENTIALS_CLIENT_ID = STRING.optional(
+    "sasl.oauthbearer.client.credentials.client.id", doc="Who asks for bearer tokens to log in with."
+)
 SASL_OAUTHBEARER_CLIENT_CREDENTIALS_CLIENT_SECRET = PASSWORD.optional(
-    "sasl.oauthbearer.client.credentials.client.secret"
+    "sasl.oauthbearer.client.credentials.client.secret", doc="The secret of who asks for bearer tokens."
 )
 SASL_OAUTHBEARER_ASSERTION_ALGORITHM = STRING(
     "sasl.oauthbearer.assertion.algorithm", "RS256", one_of_any_case("ES256", "RS256")
@@ -196,7 +210,10 @@ SASL_OAUTHBEARER_SCOPE_CLAIM_NAME = STRING(
 SASL_OAUTHBEARER_SUB_CLAIM_NAME = STRING(
     "sasl.oauthbearer.sub.claim.name", "sub", doc="The claim of a bearer token that names the user."
 )
-SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL = STRING.optional("sasl.oauthbearer.token.endpoint.url")
+SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL = STRING.optional(
+    "sasl.oauthbearer.token.endpoint.url",
+    doc="Where bearer tokens to log in with are had from; the environment must allow it.",
+)
 SASL_OAUTHBEARER_JWKS_ENDPOINT_URL = STRING.optional(
     "sasl.oauthbearer.jwks.endpoint.url",
     doc="Where the keys of bearer tokens are: an https:// or file:// URL among the allowed ones.",

@@ -238,6 +238,12 @@ KAVKA_REMOTE_STORAGE_KEYS_FILE = STRING.optional(
     doc="A file with the keys that new remote segments are encrypted with; without it they are not.",
     internal=True,
 )
+KAVKA_REMOTE_CACHE_DIR = STRING.optional(
+    "kavka.remote.cache.dir",
+    NOT_EMPTY,
+    doc="Where what was read of remote segments and their catalogue is kept; else kavka-remote in the first log.dirs.",
+    internal=True,
+)
 KAVKA_REMOTE_CACHE_BYTES = LONG(
     "kavka.remote.cache.bytes",
     1 << 30,

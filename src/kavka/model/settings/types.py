@@ -116,13 +116,13 @@ class Setting(Generic[V]):
 
     def parse(self, text: str) -> V:
         """The value a text stands for; raises SettingError."""
+        shown = "the value" if self.sensitive else repr(text)
         try:
             value = self.kind.parse(text.strip(BLANKS))
         except ValueError as error:
-            shown = "the value" if self.sensitive else repr(text)
             raise SettingError(f"{self.name}: {shown} is not {error}") from None
         if self.check is not None and not self.check.holds(value):
-            raise SettingError(f"{self.name}: {text!r} is not allowed, it must be {self.check.allowed}")
+            raise SettingError(f"{self.name}: {shown} is not allowed, it must be {self.check.allowed}")
         return value  # type: ignore[no-any-return]
 
     def text(self, value: Any) -> str | None:

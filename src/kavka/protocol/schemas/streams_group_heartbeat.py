@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kavka.protocol.schema import Int8, Int16, Int32, Int64, UInt16, message, request, response
+from kavka.protocol.schema import Int8, Int16, Int32, Int64, UInt16, fresh, message, request, response
 
 
 @message
@@ -112,7 +112,7 @@ class StreamsGroupHeartbeatResponse:
     heartbeat_interval_ms: Int32
     acceptable_recovery_lag: Int32
     task_offset_interval_ms: Int32
-    status: list[Status] | None
+    status: list[Status] | None = fresh()
     active_tasks: list[TaskIds] | None = None
     standby_tasks: list[TaskIds] | None = None
     warmup_tasks: list[TaskIds] | None = None

@@ -34,7 +34,8 @@ class ClientQuotas:
         self._limits: Limits = {}
         self._rates: dict[tuple[Kind, Bucket], Rate] = {}
         self._tokens: dict[Bucket, TokenBucket] = {}
-        self._known: dict[tuple[str, str], Allowance | None] = {}
+        self.known: dict[tuple[str, str], Allowance | None] = {}
+        """What is remembered of clients, by principal and client id."""
 
     def __len__(self) -> int:
         return len(self._rates) + len(self._tokens)
@@ -47,7 +48,7 @@ class ClientQuotas:
     def limit(self, limits: Limits) -> None:
         """Put other limits in force."""
         self._limits = limits
-        self._known.clear()
+        self.known.clear()
         for kind, bucket in list(self._rates):
             bound = limit_of_bucket(limits.get(kind, NO_LIMITS), bucket)
             if bound is None:
@@ -64,12 +65,12 @@ class ClientQuotas:
     def of(self, principal: str, client_id: str, now_ms: int) -> Allowance | None:
         """What a client is held against; None if nothing limits it."""
         try:
-            return self._known[principal, client_id]
+            return self.known[principal, client_id]
         except KeyError:
             pass
         user = principal.partition(":")[2]
-        if len(self._known) >= REMEMBERED:
-            self._known.clear()
+        if len(self.known) >= REMEMBERED:
+            self.known.clear()
         found = Allowance(
             self._rate(Kind.PRODUCE, user, client_id, now_ms),
             self._rate(Kind.FETCH, user, client_id, now_ms),
@@ -77,7 +78,7 @@ class ClientQuotas:
             self._bucket(user, client_id, now_ms),
         )
         allowance = None if found == (None, None, None, None) else found
-        self._known[principal, client_id] = allowance
+        self.known[principal, client_id] = allowance
         return allowance
 
     def _rate(self, kind: Kind, user: str, client_id: str, now_ms: int) -> Rate | None:
@@ -110,4 +111,4 @@ class ClientQuotas:
         for bucket in tokens:
             del self._tokens[bucket]
         if rates or tokens:
-            self._known.clear()  # it holds them
+            self.known.clear()  # it holds them

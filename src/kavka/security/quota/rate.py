@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import floor
+from math import floor, inf
 from typing import Final, NamedTuple
 
 INT_MAX: Final = (1 << 31) - 1
@@ -29,40 +29,68 @@ class Rate:
     measured time begins in; time without use counts from the oldest sample on, and at least all windows but one.
     """
 
-    __slots__ = ("_current", "_ring", "_total", "_windows", "bound", "used_ms")
+    __slots__ = ("_at", "_at_once", "_bound", "_current", "_length_ms", "_ring", "_total", "_windows", "used_ms")
 
     def __init__(self, bound: float, windows: Windows, now_ms: int) -> None:
-        self.bound = bound
         self._windows = windows
+        self._length_ms = windows.length_ms
         self._ring: list[list[float]] = []
-        self._current = 0
+        self._at = -1
+        self._current = [-inf, -inf, 0.0]  # the first window begins with the first use
         self._total = 0.0
         """The sum of all samples, also of those that are too old and not forgotten yet."""
         self.used_ms = now_ms
         """When something was last counted."""
+        self.bound = bound
+
+    @property
+    def bound(self) -> float:
+        """What may be used per second."""
+        return self._bound
+
+    @bound.setter
+    def bound(self, bound: float) -> None:
+        samples, length_ms = self._windows
+        self._bound = bound
+        self._at_once = bound * (samples - 1) * length_ms / 1000
+
+    @property
+    def most(self) -> float:
+        """The most that can be used at once without a delay that is certain."""
+        return self._at_once
+
+    def use(self, value: float, now_ms: int) -> int:
+        """Count something, and say for how long nothing more may be used; 0 if the rate is not above its bound."""
+        # `record` once more: most requests of clients with quotas come by here
+        self.used_ms = now_ms
+        total = self._total = self._total + value
+        sample = self._current
+        if now_ms - sample[_START] >= self._length_ms:
+            sample = self._advance(now_ms)
+            total = self._total
+        sample[_SUM] += value
+        sample[_LAST] = now_ms
+        return 0 if total <= self._at_once else self.throttle_ms(now_ms)
 
     def record(self, value: float, now_ms: int) -> None:
         """Count something."""
         self.used_ms = now_ms
         self._total += value
-        ring = self._ring
-        if not ring:
-            ring.append([now_ms, now_ms, value])
-            return
-        sample = ring[self._current]
-        if now_ms - sample[_START] >= self._windows.length_ms:
+        sample = self._current
+        if now_ms - sample[_START] >= self._length_ms:
             sample = self._advance(now_ms)
         sample[_SUM] += value
         sample[_LAST] = now_ms
 
     def _advance(self, now_ms: int) -> list[float]:
         ring = self._ring
-        self._current = (self._current + 1) % (self._windows.samples + 1)
-        if self._current == len(ring):
+        self._at = (self._at + 1) % (self._windows.samples + 1)
+        if self._at == len(ring):
             ring.append([now_ms, now_ms, 0.0])
         else:
-            self._forget(ring[self._current], now_ms)
-        return ring[self._current]
+            self._forget(ring[self._at], now_ms)
+        self._current = ring[self._at]
+        return self._current
 
     def _forget(self, sample: list[float], now_ms: int) -> None:
         self._total -= sample[_SUM]
@@ -70,17 +98,14 @@ class Rate:
 
     def throttle_ms(self, now_ms: int) -> int:
         """How long nothing may be used until the rate is the bound again; 0 if it is not above."""
-        samples, length_ms = self._windows
-        least_ms = (samples - 1) * length_ms
-        if self._total * 1000 <= self.bound * least_ms:  # whatever is too old, and however long it took
+        if self._total <= self._at_once:  # whatever of it is too old, and however long it took
             return 0
-        if self.bound <= 0:
+        bound = self._bound
+        if bound <= 0:
             return INT_MAX
         window_ms = self.window_ms(now_ms)
         rate = sum(sample[_SUM] for sample in self._ring) / (window_ms / 1000)
-        if rate <= self.bound:
-            return 0
-        return rounded((rate - self.bound) / self.bound * window_ms)
+        return 0 if rate <= bound else rounded((rate - bound) / bound * window_ms)
 
     def window_ms(self, now_ms: int) -> int:
         """Over how long the rate is measured now; forgets what is too old."""
@@ -100,12 +125,6 @@ class Rate:
         """The rate now."""
         window_ms = self.window_ms(now_ms)
         return sum(sample[_SUM] for sample in self._ring) / (window_ms / 1000)
-
-    @property
-    def most(self) -> float:
-        """The most that can be used at once without a delay that is certain."""
-        samples, length_ms = self._windows
-        return self.bound * (samples - 1) * length_ms / 1000
 
 
 class TokenBucket:

@@ -40,6 +40,8 @@ IDENTITIES = (
     "producer_id",
     "group_id",
     "client_id",
+    "entity_type",
+    "entity",
 )
 # Fields whose values are masked. What may mean "not set" (null, "", -1) is compared, and so is 0 where it means that.
 MASKED = {

@@ -34,7 +34,7 @@ TOPIC_CONFIG = 2
 # What the marker topic of settle() is called; both nodes have it.
 MARKER = "settled"
 # Kafka's broker applies these some time after the controller acknowledged them.
-CHANGES_METADATA = {19, 20, 33, 37, 44, 57}
+CHANGES_METADATA = {19, 20, 33, 37, 44, 49, 57}
 CLIENT_ID = "kavka-compat"
 
 

@@ -78,6 +78,10 @@ class InstantLoop:
             raise self.error
         return self.write(decide(self.machine, 0))
 
+    def upgrade_kraft_version(self, version, validate_only):
+        if not validate_only:
+            self.machine.kraft_version = version
+
     def status(self):
         me = ReplicaStatus(1, DIRECTORY, 10, 5, 5)
         voter = Voter(ReplicaKey(1, DIRECTORY), (Endpoint("CONTROLLER", "h", 9093, ""),))

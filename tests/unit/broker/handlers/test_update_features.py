@@ -40,3 +40,16 @@ def test_a_level_is_lowered_only_when_that_is_meant(tell, loop):
 def test_validating_only_changes_nothing(tell, loop):
     tell("group.version", 0, 2, validate_only=True)
     assert loop.image.features.levels["group.version"] == 1
+
+
+def test_the_quorum_is_upgraded_when_nothing_else_is_refused(tell, loop):
+    loop.machine.kraft_version = 0
+    tell("kraft.version", 1, validate_only=True)
+    assert loop.machine.kraft_version == 0
+    before = loop.image.offset
+    tell("kraft.version", 1)
+    assert loop.machine.kraft_version == 1
+    assert loop.image.offset == before + 1  # a record that whoever asked waits for
+    for level, kind in ((0, 1), (0, 2), (2, 1)):
+        with pytest.raises(InvalidUpdateVersion):
+            tell("kraft.version", level, kind)

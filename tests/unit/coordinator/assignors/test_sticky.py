@@ -41,7 +41,7 @@ def test_nobody_gets_nothing():
 def test_tasks_are_shared_among_processes_and_their_threads():
     members = {"a1": member("a"), "a2": member("a"), "b1": member("b")}
     assert active(assign_stickily(members, {"0": SubtopologySpec(6, False)}, 0)) == {
-        "a1": {"0": [0, 3]}, "a2": {"0": [2, 5]}, "b1": {"0": [1, 4]},
+        "a1": {"0": [0, 4]}, "a2": {"0": [2, 5]}, "b1": {"0": [1, 3]},
     }  # fmt: skip
 
 

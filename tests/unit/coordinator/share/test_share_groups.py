@@ -215,10 +215,11 @@ def test_the_settings_of_a_group_count_within_the_bounds_of_the_node(shard):
     shard.configure(GROUP, share_heartbeat_interval_ms=7_000)
     assert shard.share(epoch=2).heartbeat_interval_ms == 7_000
     settings = ShareSettings(broker_values({}))
-    assert settings.of_group({}) == (45_000, 5_000, 1_000, 30_000, 5, 2000, "latest", "read_uncommitted", True)
+    assert settings.of_group({})[:9] == (45_000, 5_000, 1_000, 30_000, 5, 2000, "latest", "read_uncommitted", True)
+    assert settings.of_group({})[9:] == ("", False, 0, 0)  # what Kafka 4.3 has not is off
     odd = {
         "share.isolation.level": "read_committed",
         "share.record.lock.duration.ms": "?",
         "share.renew.acknowledge.enable": "false",
     }
-    assert settings.of_group(odd)[3:] == (30_000, 5, 2000, "latest", "read_committed", False)
+    assert settings.of_group(odd)[3:9] == (30_000, 5, 2000, "latest", "read_committed", False)

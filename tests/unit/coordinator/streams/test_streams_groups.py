@@ -86,6 +86,13 @@ def test_internal_topics_are_missing_until_somebody_creates_them(shard):
     assert shard.listed()[GROUP][0] == "Stable"
 
 
+@pytest.mark.parametrize("state", ["NotReady", "not_ready", " NOTREADY "])
+def test_groups_that_are_not_ready_are_found(shard, state):
+    shard.streams(topology=COUNTING)
+    assert list(shard.listed(states=[state])) == [GROUP]
+    assert shard.listed(states=["Stable"]) == {}
+
+
 def test_source_topics_are_missing(shard):
     reply = shard.streams(topology=topology(subtopology("0", ["x", "a", "y", "w", "z"])))
     assert (shard.status(reply), reply.status[0].status_detail) == (
@@ -388,6 +395,17 @@ def test_members_hear_where_state_can_be_asked_for(shard):
     moved = shard.streams("m1", 2, owned=(tasks(_0=[0, 1, 2, 3]), []), endpoint_epoch=1)
     assert (endpoints(moved)[("one", 1)], moved.endpoint_information_epoch) == (({"a": [0, 1]}, {}), 2)
     assert endpoints(shard.streams("m2", 3, endpoint_epoch=2)) is None
+
+
+def test_the_threads_of_a_process_have_one_endpoint(shard):
+    shared = schema.Endpoint(host="one", port=1)
+    shard.streams("m1", user_endpoint=shared)
+    shard.streams("m2", user_endpoint=shared)
+    shard.streams("m1", 2, owned=(tasks(_0=[0, 1, 2, 3]), []))
+    shard.streams("m1", 2, owned=(tasks(_0=[0, 1]), []))
+    reply = shard.streams("m2", 3)
+    assert len(reply.partitions_by_user_endpoint) == 1
+    assert endpoints(reply) == {("one", 1): ({"a": [0, 1, 2, 3]}, {})}
 
 
 def test_a_group_without_endpoints_has_an_empty_list(shard):

@@ -38,6 +38,11 @@ OURS: dict[str, Any] = {
 OURS_ALONE = {
     "allow.everyone.if.no.acl.found",  # Kafka leaves this one and super.users to its authorizer
     "super.users",
+    "errors.deadletterqueue.copy.record.enable",  # Kafka has these from 4.4 on
+    "errors.deadletterqueue.topic.name",
+    "kavka.share.redelivery.delay.max.ms",
+    "kavka.share.redelivery.delay.ms",
+    "kavka.list.request.max.bytes",
     "kavka.delegation.token.accepted.secret.key",
     "kavka.authentication.timeout.ms",
     "kavka.log.format",
@@ -49,6 +54,7 @@ OURS_ALONE = {
     "kavka.sasl.plain.users.file",
     "org.apache.kafka.sasl.oauthbearer.allowed.urls",  # a system property of Java in Kafka
     "kavka.remote.cache.bytes",
+    "kavka.remote.cache.dir",
     "kavka.remote.delete.delay.ms",
     "kavka.remote.storage.compression",
     "kavka.remote.storage.keys.file",

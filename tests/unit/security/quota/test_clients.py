@@ -77,5 +77,5 @@ def test_many_clients_are_not_all_remembered(quotas):
     kept = quotas.of("User:u", "c", 0)
     for number in range(20_001):
         assert quotas.of("User:u", f"made-up-{number}", 0) is None
-    assert len(quotas._known) <= 10_001
+    assert len(quotas.known) <= 10_001
     assert quotas.of("User:u", "c", 0).produce is kept.produce

@@ -12,7 +12,9 @@ from jvm.differential.areas import (
     malformed,
     metadata,
     produce,
+    quotas,
     share_groups,
+    streams_groups,
     topics,
 )
 from jvm.differential.case import Case
@@ -33,6 +35,7 @@ AREAS: dict[str, list[Case]] = {
     "change configs": configs.CHANGE,
     "cluster": metadata.CLUSTER,
     "features": configs.FEATURES,
+    "quotas": quotas.CASES,
     "partitions": topics.PARTITIONS,
     "malformed": malformed.CASES,
     "delete topics": topics.DELETE,
@@ -47,6 +50,7 @@ AREAS: dict[str, list[Case]] = {
     "static members": groups.STATIC,
     "look at groups": groups.LOOK,
     "consumer groups": consumer_groups.CASES,
+    "streams groups": streams_groups.CASES,
     "share groups": share_groups.CASES,
     "leave groups": groups.LEAVE,
     "delete groups": groups.DELETE,

@@ -1,0 +1,159 @@
+"""Administration of share groups: describe, where they stand, move, forget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from kavka.client.admin_groups import GroupDescription, GroupMember
+from kavka.client.group_link import GroupLink
+from kavka.client.pool import Pool
+from kavka.client.view import error_for, raise_for
+from kavka.model.errors import KafkaError
+from kavka.model.share import ACKNOWLEDGED, ARCHIVED, AVAILABLE, SharePartitionKey
+from kavka.model.types import TopicPartition
+from kavka.protocol.schemas import alter_share_group_offsets as altering
+from kavka.protocol.schemas import delete_share_group_offsets as forgetting
+from kavka.protocol.schemas import describe_share_group_offsets as positions
+from kavka.protocol.schemas import read_share_group_state as reading
+from kavka.protocol.schemas.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
+
+SHARE: Final = 2
+"""What FindCoordinator calls the keys of share partitions."""
+ONLY_LOOKING: Final = -1
+"""The leader epoch of one who leads nothing."""
+
+
+class ShareGroupOffset(NamedTuple):
+    """Where a share group stands in a partition; what is not known is None."""
+
+    start_offset: int | None
+    lag: int | None
+
+
+class SharePartitionState(NamedTuple):
+    """What the share coordinator knows of the records from a share partition's start on."""
+
+    start_offset: int
+    accepted: int
+    archived: int
+    delivered_before: int
+    """Available again: they were released, or their lock ended."""
+
+
+class ShareGroupsAdmin:
+    """The part of the admin client that deals with share groups."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def describe_share_group(self, id_: str) -> GroupDescription:
+        """A share group with its members; raises GroupIdNotFound."""
+        link = GroupLink(self._pool, id_)
+        request = ShareGroupDescribeRequest(group_ids=[id_], include_authorized_operations=False)
+        answer = await link.ask(request, ShareGroupDescribeResponse, code=lambda one: one.groups[0].error_code)
+        group = answer.groups[0]
+        raise_for(group.error_code, group.error_message)
+        return GroupDescription(
+            id=group.group_id,
+            type="share",
+            state=group.group_state,
+            coordinator=await link.node(),
+            assignor=group.assignor_name,
+            epoch=group.group_epoch,
+            members=tuple(
+                GroupMember(
+                    id=member.member_id,
+                    client_id=member.client_id,
+                    host=member.client_host,
+                    instance_id=None,
+                    epoch=member.member_epoch,
+                    partitions=frozenset(
+                        TopicPartition(one.topic_name, index)
+                        for one in member.assignment.topic_partitions
+                        for index in one.partitions
+                    ),
+                )
+                for member in group.members
+            ),
+        )
+
+    async def share_group_offsets(self, id_: str) -> dict[TopicPartition, ShareGroupOffset]:
+        """Where a share group stands in all partitions that it has a state of."""
+        asked = positions.DescribeShareGroupOffsetsRequestGroup(group_id=id_, topics=None)
+        request = positions.DescribeShareGroupOffsetsRequest(groups=[asked])
+        answer = await GroupLink(self._pool, id_).ask(
+            request, positions.DescribeShareGroupOffsetsResponse, code=lambda one: one.groups[0].error_code
+        )
+        group = answer.groups[0]
+        raise_for(group.error_code, group.error_message)
+        found: dict[TopicPartition, ShareGroupOffset] = {}
+        for topic in group.topics:
+            for row in topic.partitions:
+                raise_for(row.error_code, row.error_message)
+                start, lag = (None if number < 0 else number for number in (row.start_offset, row.lag))
+                found[TopicPartition(topic.topic_name, row.partition_index)] = ShareGroupOffset(start, lag)
+        return found
+
+    async def alter_share_group_offsets(self, id_: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Have a share group without members begin elsewhere; raises the first error."""
+        topics: dict[str, list[altering.AlterShareGroupOffsetsRequestPartition]] = {}
+        for tp, offset in offsets.items():
+            row = altering.AlterShareGroupOffsetsRequestPartition(partition_index=tp.partition, start_offset=offset)
+            topics.setdefault(tp.topic, []).append(row)
+        request = altering.AlterShareGroupOffsetsRequest(
+            group_id=id_,
+            topics=[
+                altering.AlterShareGroupOffsetsRequestTopic(topic_name=name, partitions=rows)
+                for name, rows in topics.items()
+            ],
+        )
+        answer = await GroupLink(self._pool, id_).ask(request, altering.AlterShareGroupOffsetsResponse)
+        raise_for(answer.error_code, answer.error_message)
+        for topic in answer.responses:
+            for found in topic.partitions:
+                raise_for(found.error_code, found.error_message)
+
+    async def delete_share_group_offsets(self, id_: str, topics: Iterable[str]) -> None:
+        """Have a share group without members forget where it is in topics; raises the first error."""
+        rows = [forgetting.DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in topics]
+        request = forgetting.DeleteShareGroupOffsetsRequest(group_id=id_, topics=rows)
+        answer = await GroupLink(self._pool, id_).ask(request, forgetting.DeleteShareGroupOffsetsResponse)
+        raise_for(answer.error_code, answer.error_message)
+        for topic in answer.responses:
+            raise_for(topic.error_code, topic.error_message)
+
+    async def share_states(
+        self, id_: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, SharePartitionState | KafkaError]:
+        """What the share coordinators know of partitions; takes the right to act for the cluster."""
+        wanted = list(partitions)
+        view = await self._pool.refresh({tp.topic for tp in wanted})
+        found: dict[TopicPartition, SharePartitionState | KafkaError] = {}
+        for tp in wanted:
+            key = SharePartitionKey(id_, view.topics[tp.topic].id, tp.partition)
+            row = reading.PartitionData(partition=tp.partition, leader_epoch=ONLY_LOOKING)
+            topic = reading.ReadStateData(topic_id=key.topic_id, partitions=[row])
+            request = reading.ReadShareGroupStateRequest(group_id=id_, topics=[topic])
+            link = GroupLink(self._pool, str(key), key_type=SHARE)
+            try:
+                answer = await link.ask(request, reading.ReadShareGroupStateResponse, code=_first_code)
+                found[tp] = _state(answer.results[0].partitions[0])
+            except KafkaError as error:
+                found[tp] = error
+        return found
+
+
+def _first_code(answer: Any) -> int:
+    code: int = answer.results[0].partitions[0].error_code
+    return code
+
+
+def _state(row: reading.PartitionResult) -> SharePartitionState:
+    if row.error_code:
+        raise error_for(row.error_code, row.error_message)
+    counts = {ACKNOWLEDGED: 0, ARCHIVED: 0, AVAILABLE: 0}
+    for one in row.state_batches:
+        if one.delivery_state in counts:
+            counts[one.delivery_state] += one.last_offset - one.first_offset + 1
+    return SharePartitionState(row.start_offset, counts[ACKNOWLEDGED], counts[ARCHIVED], counts[AVAILABLE])

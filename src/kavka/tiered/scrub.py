@@ -1,0 +1,56 @@
+"""Comparing a store with a catalogue: what the catalogue promises and is not there, what is there and nobody names."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from typing import NamedTuple
+
+from kavka.catalog.partition import PartitionSegments
+from kavka.catalog.segment import RemoteSegment, SegmentState, TopicIdPartition
+from kavka.model.types import Uuid
+from kavka.tiered.objects.segments import SegmentStore, Stored
+
+
+class Damaged(NamedTuple):
+    """A finished segment that cannot be read as it was stored."""
+
+    name: TopicIdPartition
+    segment: RemoteSegment
+    faults: list[str]
+
+
+def finished(partitions: Iterable[PartitionSegments]) -> list[tuple[TopicIdPartition, RemoteSegment]]:
+    """Every segment that can be read, by topic, partition and offset."""
+    found = [
+        (held.name, segment)
+        for held in partitions
+        for segment in held.segments()
+        if segment.state is SegmentState.COPY_SEGMENT_FINISHED
+    ]
+    return sorted(found, key=lambda one: (one[0].topic, one[0].partition, one[1].start_offset))
+
+
+async def damaged(
+    store: SegmentStore,
+    segments: Iterable[tuple[TopicIdPartition, RemoteSegment]],
+    *,
+    deep: bool = False,
+    done: Callable[[int], None] = lambda count: None,
+) -> AsyncIterator[Damaged]:
+    """The segments that are not as they should be; with `deep` every byte is read."""
+    for name, segment in segments:
+        faults = await store.faults(name, segment, deep=deep)
+        if faults:
+            yield Damaged(name, segment, faults)
+        done(1)
+
+
+async def orphans(store: SegmentStore, partitions: Iterable[PartitionSegments]) -> AsyncIterator[Stored]:
+    """Objects of segments that no event names: left by an upload that arrived after it was given up.
+
+    One that is being copied or deleted is named, so it is none.
+    """
+    known: Collection[Uuid] = {segment.id for held in partitions for segment in held.segments()}
+    async for stored in store.stored():
+        if stored.ref.id not in known:
+            yield stored

@@ -1,0 +1,139 @@
+"""Requests blown up to their limit: every list, string and tag of every API, of one thing or of many."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Iterator
+from itertools import count
+from typing import Any, NamedTuple
+
+from kavka.model.errors import UnsupportedVersion
+from kavka.model.types import Uuid
+from kavka.protocol.compiler import encode
+from kavka.protocol.header import encode_request
+from kavka.protocol.registry import Api
+from kavka.protocol.schema import Array, Field, Scalar, Struct, WireType, build_default, fields_of
+
+KNOWN = "orders"
+"""A topic that is there; it is the name of everything that is asked for again and again."""
+
+
+class Blown(NamedTuple):
+    """One blown-up request."""
+
+    api: Api
+    version: int
+    what: str
+    frame: bytes
+
+    def __str__(self) -> str:
+        return f"{self.api.name} v{self.version} {self.what}"
+
+
+class BlowUp:
+    """Makes requests of one API at one version of about a size."""
+
+    def __init__(self, api: Api, version: int, size: int, topic_id: Uuid) -> None:
+        self._api = api
+        self._version = version
+        self._size = size
+        self._topic_id = topic_id
+        self._distinct = False
+        self._names = count()
+
+    def requests(self) -> Iterator[Blown]:
+        """Every list with one thing over and over and with different ones, every string at its longest, and tags."""
+        for distinct in (False, True):
+            self._distinct = distinct
+            for path in self._paths(self._api.request()):
+                try:
+                    yield self._blown(path)
+                except UnsupportedVersion:
+                    continue
+        if self._version in self._flexible():
+            yield self._tags()
+
+    def one(self, rng: random.Random) -> Blown | None:
+        """One of those, by chance."""
+        self._distinct = rng.random() < 0.5
+        paths = list(self._paths(self._api.request()))
+        if self._version in self._flexible() and rng.random() < 0.2:
+            return self._tags()
+        try:
+            return self._blown(rng.choice(paths)) if paths else None
+        except UnsupportedVersion:
+            return None
+
+    def _flexible(self) -> range:
+        first = self._api.flexible_from
+        return range(first, self._api.max_version + 1) if first is not None else range(0)
+
+    def _paths(self, cls: type, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+        """The fields that can be blown up, by the way to them."""
+        for field in self._fields(cls):
+            path = (*above, field.name)
+            if isinstance(field.type, Array):
+                yield path
+                if isinstance(field.type.element, Struct):
+                    yield from self._paths(field.type.element.cls, path)
+            elif isinstance(field.type, Struct):
+                yield from self._paths(field.type.cls, path)
+            elif field.type.name == "string" and not above:
+                yield path
+
+    def _fields(self, cls: type) -> Iterator[Field]:
+        return (field for field in fields_of(cls) if self._version in field.versions)
+
+    def _blown(self, path: tuple[str, ...]) -> Blown:
+        what = f"{'.'.join(path)} {'distinct' if self._distinct else 'same'}"
+        items = 200
+        while True:
+            body = self._struct(self._api.request(), path, items)
+            frame = encode_request(self._version, 1, "hostile", body)
+            fitting = items * self._size // len(frame)
+            if len(frame) > self._size * 0.8 or items >= fitting or items >= 4_000_000:
+                return Blown(self._api, self._version, what, frame)
+            items = fitting if items > 200 else min(fitting, 4_000)
+
+    def _struct(self, cls: type, path: tuple[str, ...], items: int) -> Any:
+        made: Any = build_default(cls)
+        for field in self._fields(cls):
+            below = path[1:] if path and path[0] == field.name else ()
+            wanted = bool(path) and path[0] == field.name
+            setattr(made, field.name, self._value(field.type, field.name, wanted, below, items))
+        return made
+
+    def _value(self, kind: WireType, name: str, wanted: bool, below: tuple[str, ...], items: int) -> Any:
+        match kind:
+            case Struct(cls):
+                return self._struct(cls, below, items)
+            case Array(element):
+                many = items if wanted and not below else 1
+                if many == 1 or self._distinct:
+                    return [self._value(element, name, wanted and bool(below), below, items) for _ in range(many)]
+                return [self._value(element, name, False, (), items)] * many
+            case Scalar():
+                return self._scalar(kind)
+        if kind.name == "string":
+            if wanted:
+                return "x" * 32_000
+            return f"t{next(self._names)}" if self._distinct else KNOWN
+        return b""
+
+    def _scalar(self, kind: Scalar) -> Any:
+        if kind.name == "bool":
+            return False
+        if kind.name == "uuid":
+            return Uuid(struct.pack(">QQ", 1, next(self._names))) if self._distinct else self._topic_id
+        if kind.name == "float64":
+            return 0.0
+        return next(self._names) % 100_000 if self._distinct and kind.name == "int32" else 0
+
+    def _tags(self) -> Blown:
+        body = encode(self._struct(self._api.request(), (), 1), self._version)
+        tags = (self._size - len(body)) // 4
+        head = encode_request(self._version, 1, "hostile", self._struct(self._api.request(), (), 1))[4 : -len(body)]
+        many = bytes([tags & 0x7F | 0x80, tags >> 7 & 0x7F | 0x80, tags >> 14 & 0x7F | 0x80, tags >> 21])
+        content = head + body[:-1] + many + bytes([0xFF, 0x7F, 1, 0]) * tags
+        return Blown(self._api, self._version, "tags", struct.pack(">i", len(content)) + content)

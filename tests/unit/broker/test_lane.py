@@ -1,0 +1,83 @@
+"""Long requests take turns: one slice at a time, and the loop is everybody's in between."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Generator
+
+import pytest
+
+from kavka.broker.lane import AT_ONCE, Lane
+from kavka.model.errors import MalformedMessage
+
+
+def counting(number: int, order: list[int], steps: int, seconds: float = 0.0) -> Generator[None, None, int]:
+    for _ in range(steps):
+        order.append(number)
+        ends = time.monotonic() + seconds
+        while time.monotonic() < ends:
+            pass
+        yield
+    return number
+
+
+def test_what_takes_longer_than_a_slice_alternates_with_the_others() -> None:
+    async def test() -> list[int]:
+        lane, order = Lane(), list[int]()
+        await asyncio.gather(lane.run(counting(1, order, 4, 0.006)), lane.run(counting(2, order, 4, 0.006)))
+        return order
+
+    assert asyncio.run(test()) == [1, 2, 1, 2, 1, 2, 1, 2]
+
+
+def test_of_many_that_wait_one_runs_in_a_turn_of_the_loop() -> None:
+    async def test() -> None:
+        lane, order = Lane(), list[int]()
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(5):
+                tasks.create_task(lane.run(counting(number, order, 3, 0.006)))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            while len(order) < 15:
+                before = len(order)
+                await asyncio.sleep(0)
+                assert len(order) - before <= 1
+
+    asyncio.run(test())
+
+
+def test_more_steps_than_allowed_are_refused() -> None:
+    with pytest.raises(MalformedMessage, match="too many items"):
+        asyncio.run(Lane().run(counting(1, [], 11), 10))
+    assert asyncio.run(Lane().run(counting(1, [], 10), 10)) == 1
+
+
+def test_only_so_many_are_in_memory_at_once_and_a_place_is_given_back_once() -> None:
+    async def test() -> None:
+        lane = Lane()
+        places = [await lane.enter() for _ in range(AT_ONCE)]
+        entering = asyncio.ensure_future(lane.enter())
+        await asyncio.sleep(0.01)
+        assert not entering.done()
+        places[0].leave()
+        places[0].leave()
+        await entering
+        another = asyncio.ensure_future(lane.enter())
+        await asyncio.sleep(0.01)
+        assert not another.done()
+        another.cancel()
+
+    asyncio.run(test())
+
+
+def test_one_who_gave_up_waiting_is_passed_over() -> None:
+    async def test() -> None:
+        lane = Lane()
+        gone, stays = asyncio.ensure_future(lane.turn()), asyncio.ensure_future(lane.turn())
+        await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.wait_for(stays, 10)
+        await asyncio.wait_for(lane.turn(), 10)
+
+    asyncio.run(test())
