@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from kavka.broker.collecting import Collecting
@@ -28,6 +27,7 @@ from kavka.broker.metrics import (
     show_share_groups,
     show_traffic,
 )
+from kavka.broker.ports import Ports
 from kavka.broker.quotas import Quotas
 from kavka.broker.spreading import Spreading
 from kavka.client.connector import Connector
@@ -49,7 +49,6 @@ from kavka.net.limits import ConnectionLimits
 from kavka.net.server import BoundListener, Server
 from kavka.protocol.registry import ApiKey
 from kavka.quorum.controller_loop import ControllerLoop
-from kavka.quorum.format import random_id
 from kavka.quorum.internal_topics import InternalTopic, create_if_missing
 from kavka.quorum.lifecycle import BrokerLifecycle
 from kavka.quorum.producer_ids import AllocateProducerIds, ProducerIds
@@ -104,6 +103,7 @@ class Surroundings(NamedTuple):
     gate: Gate
     quotas: Quotas
     bind: Bind
+    ports: Ports
     tiering: Tiering | None = None
 
 
@@ -123,8 +123,8 @@ class BrokerRole:
         self._loading = loading
         self._registration = registration
         self._syncer = Syncer(asyncio.get_running_loop())
-        self._cleaner = Cleaner(replicas, node.clock)
-        self._sessions = fetch_sessions(node.config.values)
+        self._cleaner = Cleaner(replicas, node.clock, node.ports.compact)
+        self._sessions = fetch_sessions(node.config.values, node.ports.chance.randint)
         self._asking = None if node.config.standalone else node.quorum.channel(node.config.values[REQUEST_TIMEOUT_MS])
         self._producer_ids = self._number_producers()
         self._others = self._reach_others()
@@ -135,7 +135,7 @@ class BrokerRole:
             node.settings,
             self._syncer,
             node.clock,
-            random_id,
+            node.ports.new_id,
             self._producer_ids.next,
             self._others.ask,
             self._create_internal,
@@ -342,10 +342,10 @@ async def unless(stopping: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | N
     return None if doing.cancelled() else doing.result()
 
 
-def fetch_sessions(values: Values) -> FetchSessions:
+def fetch_sessions(values: Values, draw: Callable[[int, int], int]) -> FetchSessions:
     """An empty cache of fetch sessions."""
     slots = values[MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS]
-    return FetchSessions(slots, SESSION_EVICTION_MS, lambda: random.randint(1, MAX_SESSION_ID))
+    return FetchSessions(slots, SESSION_EVICTION_MS, lambda: draw(1, MAX_SESSION_ID))
 
 
 def previous_epoch(marks: Mapping[str, int | None], paths: list[str]) -> int:

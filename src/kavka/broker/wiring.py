@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
-import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -20,6 +18,7 @@ from kavka.broker.limits import socket_options
 from kavka.broker.listeners import controller_names
 from kavka.broker.metrics import show_quorum, show_security
 from kavka.broker.metrics_http import MetricsPage
+from kavka.broker.ports import Ports
 from kavka.broker.quotas import Quotas
 from kavka.broker.securing import Securing
 from kavka.client.connector import Connector
@@ -42,7 +41,7 @@ from kavka.model.settings import (
     Values,
 )
 from kavka.model.types import Endpoint, TopicPartition
-from kavka.net.server import BoundListener, SocketOptions, bind
+from kavka.net.server import BoundListener, SocketOptions
 from kavka.quorum.controller_loop import ControllerLoop
 from kavka.quorum.driver import RaftDriver
 from kavka.quorum.format import (
@@ -51,7 +50,6 @@ from kavka.quorum.format import (
     NodeDirs,
     check_dirs,
     open_standalone_dirs,
-    random_id,
     read_bootstrap,
 )
 from kavka.quorum.membership import ControllerMembership
@@ -126,6 +124,7 @@ class Node:
         coordinators: Sequence[Make] = COORDINATORS,
         tiers: Tiers | None = None,
         store: ObjectStore | None = None,
+        ports: Ports | None = None,
     ) -> None:
         """`store` stands for the one that `kavka.remote.storage.url` names, `tiers` for all that is behind logs."""
         self._config = config
@@ -134,10 +133,11 @@ class Node:
         self._coordinators = coordinators
         self._tiers = tiers
         self._store = store
+        self._ports = ports or Ports()
         self._gate = Gate(authorizer_of(config.values), loaded=False)
         self._securing = Securing(config, clock, self._gate)
-        self._to_controllers = Connector(dial, security=self._securing.to_controllers)
-        self._to_brokers = Connector(dial, security=self._securing.to_brokers)
+        self._to_controllers = Connector(dial, self._ports.chance.random, security=self._securing.to_controllers)
+        self._to_brokers = Connector(dial, self._ports.chance.random, security=self._securing.to_brokers)
         self._quotas = Quotas(config.values, clock)
         self._metrics = Metrics()
         self._tiering: Tiering | None = None
@@ -207,22 +207,8 @@ class Node:
                 running += [tasks.create_task(service.run()) for service in members]
             broker = None
             if replicas is not None:
-                loading = Loading(replicas, self._disk, self._clock, new_name)
-                node = Surroundings(
-                    config,
-                    settings,
-                    controller,
-                    quorum,
-                    tasks,
-                    self._clock,
-                    self._to_brokers,
-                    metrics,
-                    self._coordinators,
-                    self._gate,
-                    self._quotas,
-                    self._bound,
-                    self._tiering,
-                )
+                loading = Loading(replicas, self._disk, self._clock, self._ports.new_name)
+                node = self._surroundings(settings, controller, quorum, tasks)
                 broker = BrokerRole(node, replicas, loading, started.listeners, registration)
             show_quorum(metrics, controller)
             if broker is None or await broker.start(stopping):
@@ -244,6 +230,26 @@ class Node:
         if broker is None:
             return NO_BROKER
         return broker.epoch if broker.loaded else None
+
+    def _surroundings(
+        self, settings: LiveSettings, controller: ControllerLoop, quorum: ControllerRole, tasks: asyncio.TaskGroup
+    ) -> Surroundings:
+        return Surroundings(
+            self._config,
+            settings,
+            controller,
+            quorum,
+            tasks,
+            self._clock,
+            self._to_brokers,
+            self._metrics,
+            self._coordinators,
+            self._gate,
+            self._quotas,
+            self._bound,
+            self._ports,
+            self._tiering,
+        )
 
     def _control(
         self, settings: LiveSettings, controller: ControllerLoop, started: Started, tasks: asyncio.TaskGroup
@@ -282,8 +288,9 @@ class Node:
 
     def _bind(self, endpoints: Iterable[Endpoint], options: SocketOptions) -> list[BoundListener]:
         ports = Counter(one.port for one in (*self._config.listeners, *self._controllers()) if one.port)
+        listen = self._ports.listen
         return [
-            self._securing.secured(bind(one.listener, one.host, one.port, options, both=ports[one.port] < 2))
+            self._securing.secured(listen(one.listener, one.host, one.port, options, both=ports[one.port] < 2))
             for one in endpoints
         ]
 
@@ -330,10 +337,12 @@ class Node:
             quorum_settings(values, listener),
             self._clock,
             self._to_controllers,
+            draw=self._ports.chance.randrange,
         )
         machine = None
         if controls:
-            machine = Controller(dirs.node_id, dirs.cluster_id, values, draw=random.randint, new_id=random_id)
+            draw, new_id = self._ports.chance.randint, self._ports.new_id
+            machine = Controller(dirs.node_id, dirs.cluster_id, values, draw=draw, new_id=new_id)
         return ControllerLoop(
             quorum,
             machine,
@@ -355,7 +364,7 @@ class Node:
             for path in self._config.data_dirs
         ]
         tiers = self._tiers if self._tiers is not None else self._open_tiers(settings)
-        return ReplicaManager(dirs.node_id, self._disk, log_dirs, settings, self._clock, new_name, tiers)
+        return ReplicaManager(dirs.node_id, self._disk, log_dirs, settings, self._clock, self._ports.new_name, tiers)
 
     def _open_tiers(self, settings: LiveSettings) -> Tiers | None:
         """Where segments are kept beside the disk, if anywhere; raises InvalidConfig."""
@@ -371,18 +380,13 @@ class Node:
     def _registration(self, started: Started) -> Registration:
         config, dirs = self._config, started.dirs
         return Registration(
-            incarnation_id=random_id(),
+            incarnation_id=self._ports.new_id(),
             endpoints=bound_endpoints(config.advertised, started.ports),
             controller_endpoints=self._controller_endpoints(started),
             directories=tuple(dirs.directory_ids[path] for path in config.data_dirs),
             rack=config.values[BROKER_RACK],
             previous_epoch=previous_epoch(started.marks, list(config.data_dirs)),
         )
-
-
-def new_name() -> str:
-    """A part of a directory's name that no other has."""
-    return secrets.token_hex(16)
 
 
 def address(endpoint: Endpoint) -> str:

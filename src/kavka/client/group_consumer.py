@@ -74,6 +74,7 @@ class GroupConsumer(Consumer):
         prefetch_bytes: int | None = None,
         check_crc: bool = True,
         client_id: str = "kavka-consumer",
+        new_id: Callable[[], Uuid] | None = None,
         security: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(
@@ -115,6 +116,7 @@ class GroupConsumer(Consumer):
         self._start = start if isinstance(start, int | At | Last) else edge_or_error("start", start)
         self._auto_commit_ms = auto_commit_ms
         self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost
+        self._new_id = new_id or fresh_id
         self._background = Background()
         self._change: asyncio.Future[None] | None = None
         """Partitions that come and go: that goes on even if the time of the read that began it is up."""
@@ -133,7 +135,7 @@ class GroupConsumer(Consumer):
         link = GroupLink(pool, self._group, lane)
         self._offsets_link = GroupLink(pool, self._group)
         if self._protocol == "consumer":
-            self._member = ConsumerMembership(link, pool, self._subscription, fetcher.wake, new_id)
+            self._member = ConsumerMembership(link, pool, self._subscription, fetcher.wake, self._new_id)
         else:
             self._member = ClassicMembership(link, pool, self._subscription, fetcher.wake)
         self._link = link
@@ -387,7 +389,7 @@ class GroupConsumer(Consumer):
         return self._member, self._offsets_link
 
 
-def new_id() -> Uuid:
+def fresh_id() -> Uuid:
     """A fresh id of a member."""
     return Uuid(os.urandom(16))
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Hashable
-from time import monotonic
 from typing import Final, Protocol
 
 from kavka.kernels.frames import split
@@ -299,9 +298,9 @@ class Connection:
         slots, gathered = responses.slots, None
         try:
             frames, consumed, needed = split(view, 0, total, self.max_frame)
-            turn_ends = monotonic() + TURN_SECONDS if len(frames) > FRAMES_BETWEEN_LOOKS else 0.0
+            turn_ends = self._loop.time() + TURN_SECONDS if len(frames) > FRAMES_BETWEEN_LOOKS else 0.0
             for number, (start, end) in enumerate(frames, 1):
-                if number % FRAMES_BETWEEN_LOOKS == 0 and monotonic() > turn_ends:
+                if number % FRAMES_BETWEEN_LOOKS == 0 and self._loop.time() > turn_ends:
                     self._rest()
                 if self._holds or responses.unsent > MAX_UNSENT_BYTES:
                     consumed = start - 4

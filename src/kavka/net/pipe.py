@@ -54,7 +54,7 @@ class ClientEnd:
             room[:taken] = view[:taken]
             self._receiver.buffer_updated(taken)
             view = view[taken:]
-        self._server.taken(len(data))
+        self._carry(partial(self._server.taken, len(data)))
 
     def ended(self) -> None:
         """The server has closed."""
@@ -70,6 +70,7 @@ class ServerEnd:
         "_carry",
         "_client",
         "_closed",
+        "_gone",
         "_incoming",
         "_loop",
         "_on_its_way",
@@ -92,6 +93,7 @@ class ServerEnd:
         self._on_its_way = 0
         self._paused = True
         self._telling = False
+        self._gone = False
         self._closed = False
         self.out: deque[Piece] = deque()
         self.busy = False
@@ -102,6 +104,8 @@ class ServerEnd:
         """Begin to read for an owner."""
         self._owner = owner
         self.read_on()
+        if self._gone:
+            self._loop.call_soon(self.hung_up)
 
     @property
     def left(self) -> bool:
@@ -117,8 +121,9 @@ class ServerEnd:
             self._tell()
 
     def hung_up(self) -> None:
-        """The client has gone."""
-        if not self._closed:
+        """The client has gone; whoever accepts it later is told then."""
+        self._gone = True
+        if not self._closed and hasattr(self, "_owner"):
             self._owner.on_hang_up()
 
     def read_on(self) -> None:
@@ -209,10 +214,13 @@ class ServerEnd:
 
 
 def pipe(
-    receiver: asyncio.BufferedProtocol, to_server: Carry | None = None, to_client: Carry | None = None
+    receiver: asyncio.BufferedProtocol,
+    to_server: Carry | None = None,
+    to_client: Carry | None = None,
+    loop: asyncio.AbstractEventLoop | None = None,
 ) -> tuple[ClientEnd, ServerEnd]:
-    """Both ends of a connection, and what carries the bytes each way."""
-    loop = asyncio.get_running_loop()
+    """Both ends of a connection, and what carries the bytes each way; the loop is the server's, if it has its own."""
+    loop = loop or asyncio.get_running_loop()
     server = ServerEnd(loop, to_client or loop.call_soon)
     client = ClientEnd(receiver, server, to_server or loop.call_soon)
     server._client = client

@@ -142,7 +142,7 @@ class RaftDriver(QuorumView):
         self._follower: Follows | None = None
         self._queue: deque[Callable[[], Sequence[Effect]]] = deque()
         self._pumping = False
-        self._asked: set[_Asked] = set()
+        self._asked: dict[_Asked, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: asyncio.TaskGroup | None = None
         self._held: list[Send | FetchSnapshotFrom] = []  # what was asked for before `run` began
@@ -271,12 +271,12 @@ class RaftDriver(QuorumView):
         """What this replica answers to a request, with the records that belong to it."""
         raft = self.raft
         asked = _Asked(request, max_bytes, asyncio.get_running_loop().create_future())
-        self._asked.add(asked)
+        self._asked[asked] = None
         try:
             self.feed(lambda: raft.on_request(request, self.now_ms(), asked))
             return asked.answer.result() if asked.answer.done() else await asked.answer
         finally:
-            self._asked.discard(asked)
+            del self._asked[asked]
 
     def _answer(self, asked: _Asked, reply: ReplyMessage) -> None:
         if asked.answer.done():

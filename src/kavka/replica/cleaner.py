@@ -6,6 +6,7 @@ import asyncio
 import logging
 import sys
 from asyncio.subprocess import PIPE
+from collections.abc import Awaitable, Callable
 
 from kavka.model.clock import Clock
 from kavka.model.errors import KafkaStorageError
@@ -18,6 +19,7 @@ from kavka.storage.checkpoint import read_offsets, write_offsets
 from kavka.storage.cleaning import Cleanable, assess, give_up, make_plan, take_in
 from kavka.storage.compaction import CompactionPlan, CompactionResult
 from kavka.storage.compaction_worker import decode_result, encode_plan
+from kavka.storage.disk import Disk
 from kavka.storage.log import Log
 
 log = logging.getLogger(__name__)
@@ -30,9 +32,15 @@ class CompactionFailedError(Exception):
 class Cleaner:
     """Keeps the compacted logs of a node compacted."""
 
-    def __init__(self, replicas: ReplicaManager, clock: Clock) -> None:
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        clock: Clock,
+        compact: Callable[[Disk, CompactionPlan], Awaitable[CompactionResult]] | None = None,
+    ) -> None:
         self._replicas = replicas
         self._clock = clock
+        self._compact = compact
         self._clean: dict[Partition, int] = {}
         self._failed: set[Partition] = set()
         self.passes = 0
@@ -109,7 +117,7 @@ class Cleaner:
         plan: CompactionPlan | None = None
         try:
             plan = make_plan(cleanable, self._clock.now_ms(), self._replicas.values[LOG_CLEANER_DEDUPE_BUFFER_SIZE])
-            result = await run_worker(plan)
+            result = await (self._compact or run_worker)(self._replicas.disk, plan)
             clean_offset = take_in(one, plan, result, self._clock.now_ms())
         except (CompactionFailedError, KafkaStorageError, OSError) as error:
             self._leave(partition, error)
@@ -156,8 +164,8 @@ def discard(one: Log, plan: CompactionPlan | None) -> None:
         log.warning("%s: %s", one.topic_partition, error)
 
 
-async def run_worker(plan: CompactionPlan) -> CompactionResult:
-    """Run a plan in a process of its own; cancelling kills the process."""
+async def run_worker(disk: Disk, plan: CompactionPlan) -> CompactionResult:
+    """Run a plan in a process of its own, which opens the files itself; cancelling kills the process."""
     worker = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "kavka.storage.compaction_worker", stdin=PIPE, stdout=PIPE, stderr=PIPE
     )

@@ -30,8 +30,8 @@ class Watcher(Protocol):
 class Watched(Protocol):
     """A partition that tells its watchers when there is news."""
 
-    watchers: set[Watcher]
-    end_watchers: set[FetchEntry] | None
+    watchers: dict[Watcher, None]
+    end_watchers: dict[FetchEntry, None] | None
     """Those who want to know of records that are not committed yet."""
 
 
@@ -99,7 +99,7 @@ class FetchEntry:
         if self.watching is not partition:
             self.unwatch()
             self.watching = partition
-            partition.watchers.add(self)
+            partition.watchers[self] = None
 
     def watch_end(self, partition: Watched) -> None:
         """Ask to be told of the next append, committed or not."""
@@ -107,16 +107,16 @@ class FetchEntry:
             self.unwatch()
             self.watching = partition
             if partition.end_watchers is None:
-                partition.end_watchers = set()
-            partition.end_watchers.add(self)
+                partition.end_watchers = {}
+            partition.end_watchers[self] = None
 
     def unwatch(self) -> None:
         """No longer ask."""
         watching = self.watching
         if watching is not None:
-            watching.watchers.discard(self)
+            watching.watchers.pop(self, None)
             if watching.end_watchers is not None:
-                watching.end_watchers.discard(self)
+                watching.end_watchers.pop(self, None)
             self.watching = None
 
 

@@ -17,7 +17,7 @@ Done = Callable[[KafkaError | None], None]
 class Led(Protocol):
     """A partition whose progress is waited for."""
 
-    watchers: set[Watcher]
+    watchers: dict[Watcher, None]
     led_since: int
     high_watermark: int
 
@@ -66,9 +66,9 @@ class OffsetWait:
             self._done = None
             done(None)
         else:
-            partition.watchers.add(self)
+            partition.watchers[self] = None
 
     def cancel(self) -> None:
         """Do not call back any more."""
         self._done = None
-        self._partition.watchers.discard(self)
+        self._partition.watchers.pop(self, None)

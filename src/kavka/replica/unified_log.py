@@ -50,8 +50,9 @@ class UnifiedLog:
         self.rules = rules
         self.tier: Tier | None = None
         self.high_watermark = max(log.local_log_start_offset, min(high_watermark, log.log_end_offset))
-        self.watchers: set[Watcher] = set()
-        self.end_watchers: set[FetchEntry] | None = None
+        self.watchers: dict[Watcher, None] = {}
+        """Who is told of the next commit, in the order in which they came."""
+        self.end_watchers: dict[FetchEntry, None] | None = None
 
     def give_rules(self, rules: TopicRules, tier: Tier | None) -> None:
         """Take over a changed configuration, and what stands behind the log by it."""
@@ -126,7 +127,7 @@ class UnifiedLog:
     # -- who waits for news -------------------------------------------------------------------
 
     def _tell_watchers(self) -> None:
-        watchers, self.watchers = self.watchers, set()
+        watchers, self.watchers = self.watchers, {}
         for watcher in watchers:
             watcher.news()
 

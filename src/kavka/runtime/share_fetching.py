@@ -226,7 +226,7 @@ class ShareFetchAttempt:
             except KafkaError:
                 continue  # the next look says so
             led.waiting.add(self)
-            led.partition.watchers.add(self)
+            led.partition.watchers[self] = None
             self._watched.add(led)
 
     def news(self) -> None:
@@ -239,7 +239,7 @@ class ShareFetchAttempt:
         self.wake = None
         for led in self._watched:
             led.waiting.discard(self)
-            led.partition.watchers.discard(self)
+            led.partition.watchers.pop(self, None)
         self._watched.clear()
         for led in self._elsewhere:
             led.reading = False

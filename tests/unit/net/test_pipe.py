@@ -15,7 +15,7 @@ from kavka.model.errors import MalformedMessage, NetworkException
 from kavka.model.types import FileSlice
 from kavka.net.buffers import SHARED_BUFFER_BYTES
 from kavka.net.limits import ConnectionLimits
-from kavka.net.pipe import WINDOW_BYTES
+from kavka.net.pipe import WINDOW_BYTES, pipe
 from kavka.net.responses import PENDING
 from kavka.net.server import Server, SocketOptions
 
@@ -230,3 +230,35 @@ def test_where_nobody_listens_or_the_share_is_used_up_nobody_connects():
             await one.dial("elsewhere", 1, Client())
 
     run(test)
+
+
+def test_a_client_that_left_before_it_was_accepted_is_told_of_when_it_is():
+    class Owner:
+        hung_up = False
+
+        def on_hang_up(self):
+            self.hung_up = True
+
+    async def scenario():
+        client, end = pipe(Client())
+        client.abort()
+        await asyncio.sleep(0)
+        owner = Owner()
+        end.open(owner)
+        await asyncio.sleep(0)
+        return owner.hung_up
+
+    assert asyncio.run(scenario())
+
+
+def test_that_a_client_has_room_again_is_carried_as_its_bytes_are():
+    async def scenario():
+        network = Network()
+        client, end = pipe(Client(), to_server=network)
+        end._on_its_way = 10
+        client.arrived(b"0123456789")
+        before = end._on_its_way
+        network.under_way.popleft()()
+        return before, end._on_its_way
+
+    assert asyncio.run(scenario()) == (10, 0)

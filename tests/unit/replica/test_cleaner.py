@@ -73,7 +73,7 @@ def test_a_topic_created_again_under_its_name_starts_over(held, cleaner):
 def test_a_log_that_cannot_be_compacted_is_left_alone_but_not_another_of_its_name(held, cleaner, monkeypatch, caplog):
     dirty(held)
 
-    async def fail(plan):
+    async def fail(disk, plan):
         raise CompactionFailedError("no memory")
 
     with monkeypatch.context() as patch:
@@ -90,8 +90,8 @@ def test_a_topic_deleted_while_it_is_compacted_leaves_nothing_behind(held, clean
     dirty(held)
     real = cleaners.run_worker
 
-    async def work(plan):
-        result = await real(plan)
+    async def work(disk, plan):
+        result = await real(disk, plan)
         held.delete()
         return result
 

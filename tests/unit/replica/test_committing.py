@@ -24,7 +24,7 @@ class Played:
         self.high_watermark = 0
         self.low_watermark = 0
         self.enough_in_sync = True
-        self.watchers: set[Watcher] = set()
+        self.watchers: dict[Watcher, None] = {}
 
     def when_committed(self, offset, done, led_since=None):
         return OffsetWait(self, high_watermark, offset, led_since, done)
@@ -35,7 +35,7 @@ class Played:
     def change(self, **fields):
         for name, value in fields.items():
             setattr(self, name, value)
-        watchers, self.watchers = self.watchers, set()
+        watchers, self.watchers = self.watchers, {}
         for watcher in watchers:
             watcher.news()
 

@@ -8,7 +8,7 @@ EVICTION_MS = 120_000
 
 class Watchable:
     def __init__(self):
-        self.watchers = set()
+        self.watchers = {}
         self.end_watchers = None
 
 
@@ -94,7 +94,7 @@ def test_a_removed_session_no_longer_watches():
     partition = Watchable()
     session.entries["t", 0].watch(partition)
     begin(cache, 1, FINAL_EPOCH)
-    assert partition.watchers == set()
+    assert partition.watchers == {}
 
 
 def test_with_no_slot_free_a_young_session_is_not_evicted():

@@ -30,7 +30,7 @@ class Watcher:
 
 def watch(partition):
     watcher = Watcher()
-    partition.watchers.add(watcher)
+    partition.watchers[watcher] = None
     return watcher
 
 

@@ -17,8 +17,8 @@ class Partition:
     """A partition whose records are all read."""
 
     def __init__(self) -> None:
-        self.watchers: set[FetchEntry] = set()
-        self.end_watchers: set[FetchEntry] | None = None
+        self.watchers: dict[FetchEntry, None] = {}
+        self.end_watchers: dict[FetchEntry, None] | None = None
         self.records = b""
 
     def fetch(self, entry: FetchEntry, **limits: object) -> tuple[Any, ...]:

@@ -27,7 +27,7 @@ class PlayedPartition:
     def __init__(self, index: int = 0) -> None:
         self.topic_partition = TopicPartition("__log", index)
         self.batches: list[bytes] = []
-        self.watchers: set[Watcher] = set()
+        self.watchers: dict[Watcher, None] = {}
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.high_watermark = self.low_watermark = 0
@@ -64,7 +64,7 @@ class PlayedPartition:
     def commit(self, offset: int | None = None) -> None:
         """The followers have everything, or what is before an offset."""
         self.high_watermark = self.log_end_offset if offset is None else offset
-        watchers, self.watchers = self.watchers, set()
+        watchers, self.watchers = self.watchers, {}
         for watcher in watchers:
             watcher.news()
 

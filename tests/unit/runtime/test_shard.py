@@ -344,7 +344,7 @@ class TestUnloading:
                     await one
             with pytest.raises(NotCoordinator):
                 await world.read()
-            assert world.port.watchers == set()
+            assert world.port.watchers == {}
 
         played(scenario)
 

@@ -1,10 +1,12 @@
-"""Whole clusters in virtual time: the shipped raft core, controller and replication, on a network and disks that fail.
+"""Whole clusters of the shipped code in one process, in virtual time, on networks, disks and clocks that fail.
 
-`simulate(seed)` runs one cluster for about two virtual minutes and raises `ViolationError` if anything was lost or
+`simulate(seed)` runs the nodes of one cluster (`broker.wiring.Node`: quorum, replicas, storage, coordinators) and the
+shipped clients for about half a virtual minute of trouble, and raises `ViolationError` if anything was lost or
 contradicted itself; the same seed gives the same run. `python -m kavka.testing.sim --seeds 0-300` runs many.
 """
 
-from kavka.testing.sim.checks import ViolationError
-from kavka.testing.sim.cluster import Outcome, Parts, SimCluster, simulate
+from kavka.testing.sim.client import Client, Workload
+from kavka.testing.sim.cluster import Outcome, SimCluster, simulate
+from kavka.testing.sim.world import ViolationError
 
-__all__ = ["Outcome", "Parts", "SimCluster", "ViolationError", "simulate"]
+__all__ = ["Client", "Outcome", "SimCluster", "ViolationError", "Workload", "simulate"]

@@ -5,29 +5,40 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from kavka.testing.sim.cluster import Outcome
+from kavka.testing.sim.lines import executed
 from kavka.testing.sim.seeds import run_seeds
 
 
 def report(good: Sequence[Outcome]) -> str:
     """What all runs did together, and the least of them."""
-    seconds = [one.virtual_ms // 1000 for one in good]
     elections = [one.elections for one in good]
+    counts: Counter[str] = Counter()
+    for one in good:
+        counts.update(one.counts)
     return "\n".join(
         (
-            f"{sum(seconds):,} virtual seconds, at least {min(seconds)} in each run",
+            f"{sum(one.seconds for one in good):,.0f} virtual seconds, {sum(one.events for one in good):,} events",
             f"{sum(elections):,} elections, at least {min(elections)} in each run",
-            f"{sum(one.acked for one in good):,} acknowledged records",
-            f"{sum(one.snapshots for one in good):,} snapshots",
-            f"{sum(one.voter_changes for one in good):,} changes of voters",
-            f"{sum(one.truncations for one in good):,} truncations",
+            f"{sum(one.faults for one in good):,} faults",
+            *(f"{count:,} {name}" for name, count in sorted(counts.items())),
         )
     )
+
+
+def lines_of(seeds: Sequence[int]) -> str:
+    """How much of the shipped code some of the runs execute."""
+    found = executed(seeds)
+    if found is None:
+        return "coverage is not installed: lines are not counted"
+    rows = [f"  {name:12} {one.executed:6,} of {one.all:6,} {one.percent:4.0f} %" for name, one in found.items()]
+    return "\n".join((f"lines of src/kavka executed by {len(seeds)} of the runs:", *rows))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m kavka.testing.sim", description=__doc__)
     parser.add_argument("--seeds", default="0-300", help="one seed, or FIRST-LAST")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--lines", type=int, default=5, help="count executed lines in so many of the runs; 0: in none")
     given = parser.parse_args(arguments)
     first, _, last = given.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
@@ -53,6 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.stdout.write(f"{len(seeds):,} runs in {time.monotonic() - began:.0f} s, {bad} with violations\n")
     if good:
         sys.stdout.write(report(good) + "\n")
+    if given.lines:
+        sys.stdout.write(lines_of(seeds[: given.lines]) + "\n")
     return 1 if bad else 0
 
 

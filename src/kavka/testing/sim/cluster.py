@@ -1,36 +1,63 @@
-"""A whole cluster in one process: nodes, clients, an operator, and everything that can go wrong, from one seed."""
+"""A whole cluster in one process: nodes, clients, and everything that can go wrong, from one seed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import logging
+import random
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
-from kavka.controller.machine import Controller
-from kavka.raft.core import Peer, Raft
-from kavka.raft.messages import AddVoter, RemoveVoter
-from kavka.raft.voters import ReplicaKey
-from kavka.replication.leader import Leadership
+from kavka.quorum.format import random_id
 from kavka.testing.sim.checks import Checks
+from kavka.testing.sim.client import Client, Workload
+from kavka.testing.sim.faults import Faults
+from kavka.testing.sim.machine import Process
 from kavka.testing.sim.network import Network
-from kavka.testing.sim.node import SimNode
-from kavka.testing.sim.operator import Operator
+from kavka.testing.sim.node import BROKER_PORT, CONTROLLER_PORT, SimNode
+from kavka.testing.sim.workloads import all_workloads
 from kavka.testing.sim.world import World
 
-SETTLE_MS: Final = 8_000
-TROUBLE_MS: Final = 55_000
-MIN_ELECTIONS: Final = 3
-CALM_MS: Final = 60_000
+START_SECONDS: Final = 30.0
+TROUBLE_SECONDS: Final = 25.0
+CALM_SECONDS: Final = 120.0
 """How long a cluster may take to be well again once nothing hinders it."""
+FINISH_SECONDS: Final = 120.0
+VOTERS: Final = 3
+COORDINATOR_PARTITIONS: Final = 2
 
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The shipped classes that a run is made of; a test plants a bug by putting another in its place."""
-
-    raft: type[Raft] = Raft
-    controller: type[Controller] = Controller
-    leadership: type[Leadership] = Leadership
+SETTINGS: Final = {
+    "process.roles": "broker,controller",
+    "controller.listener.names": "CONTROLLER",
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "replica.lag.time.max.ms": "3000",
+    "replica.fetch.wait.max.ms": "300",
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "auto.create.topics.enable": "false",
+    "offsets.topic.num.partitions": str(COORDINATOR_PARTITIONS),
+    "transaction.state.log.num.partitions": str(COORDINATOR_PARTITIONS),
+    "share.coordinator.state.topic.num.partitions": str(COORDINATOR_PARTITIONS),
+    "offsets.commit.timeout.ms": "2000",
+    "group.initial.rebalance.delay.ms": "200",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "4000",
+    "group.consumer.min.heartbeat.interval.ms": "300",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.min.session.timeout.ms": "1000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+    "metadata.log.max.record.bytes.between.snapshots": "6000",
+    "metadata.max.retention.bytes": "20000",
+    "replica.high.watermark.checkpoint.interval.ms": "1000",
+    "log.flush.offset.checkpoint.interval.ms": "2000",
+    "log.flush.start.offset.checkpoint.interval.ms": "2000",
+    "log.cleaner.backoff.ms": "1000",
+    "log.retention.check.interval.ms": "2000",
+    "controlled.shutdown.enable": "true",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,256 +65,197 @@ class Outcome:
     """What a run did."""
 
     seed: int
-    virtual_ms: int
+    seconds: float
     events: int
+    digest: int
     elections: int
-    acked: int
-    committed: int
-    snapshots: int
-    voter_changes: int
-    truncations: int
+    faults: int
+    counts: dict[str, int] = field(default_factory=dict)
 
 
 class SimCluster:
-    """Three controllers that are brokers too, and up to two more brokers that may become voters."""
+    """Three nodes that are voters and brokers, up to two more that may become voters, and a machine per workload."""
 
-    def __init__(self, seed: int, parts: Parts | None = None) -> None:
-        parts = parts or Parts()
+    def __init__(self, seed: int, workloads: Sequence[type[Workload]] | None = None, nodes: int | None = None) -> None:
         self.world = world = World(seed)
         self.network = Network(world)
-        self.checks = Checks(world)
-        static = world.chance(0.2)
-        extra = world.between(0, 2)
-        self.nodes = {
-            id_: SimNode(
-                id_,
-                world,
-                self.network,
-                self.checks,
-                parts,
-                auto_join=id_ > 2 and world.chance(0.5),
-                static_voters=static,
-            )
-            for id_ in range(3 + extra)
-        }
-        self.checks.nodes = self.nodes
-        self._initial = [self.nodes[id_].voter for id_ in range(3)]
-        if static:  # the configuration knows no directories
-            self._initial = [one._replace(key=ReplicaKey(one.key.id)) for one in self._initial]
-        self._peers = [Peer(-2 - id_, node.voter.endpoints) for id_, node in self.nodes.items()]
-        self.operator = Operator(self)
-        self._lost_power = -1
+        self.coordinator_partitions = COORDINATOR_PARTITIONS
+        self.busy = True
+        self.is_calm = False
+        chance = world.random
+        count = nodes or chance.choice((3, 3, 4, 5))
+        self._static = chance.random() < 0.2
+        """Whether the configuration names the voters, and not the log: then they stay what they are."""
+        self.nodes = [SimNode(self.network, id_, self._settings(id_, count)) for id_ in range(1, count + 1)]
+        self.checks = Checks(self)
+        self.faults = Faults(self)
+        chosen = all_workloads() if workloads is None else workloads
+        self.workloads = [one() for one in chosen if workloads is not None or world.chance(one.share)]
+        self._stages: dict[Workload, str] = {}
+        self._clients = 0
+
+    def _settings(self, id_: int, count: int) -> dict[str, str]:
+        address = f"10.0.0.{id_}"
+        settings = {**SETTINGS, "node.id": str(id_), "listeners": f"PLAINTEXT://{address}:{BROKER_PORT}"}
+        if id_ <= VOTERS or not self._static:
+            settings["listeners"] += f",CONTROLLER://{address}:{CONTROLLER_PORT}"
+        else:
+            settings["process.roles"] = "broker"
+        if self._static:
+            voters = (f"{one}@10.0.0.{one}:{CONTROLLER_PORT}" for one in range(1, VOTERS + 1))
+            settings["controller.quorum.voters"] = ",".join(voters)
+        else:
+            known = (f"10.0.0.{one}:{CONTROLLER_PORT}" for one in range(1, count + 1))
+            settings["controller.quorum.bootstrap.servers"] = ",".join(known)
+            if id_ > VOTERS and self.world.chance(0.5):
+                settings["controller.quorum.auto.join.enable"] = "true"
+        return settings
+
+    # -- one run ------------------------------------------------------------------------
 
     def run(self) -> Outcome:
         """From an empty cluster through trouble to a healthy one; raises ViolationError."""
+        said = Said(self)
+        logger, before = logging.getLogger("kavka"), random.getstate()
+        logger.addHandler(said)
+        random.seed(self.world.seed)  # what clients draw that nobody gave another chance
+        try:
+            with self.world:
+                return self._run()
+        finally:
+            random.setstate(before)
+            logger.removeHandler(said)
+
+    def _run(self) -> Outcome:
         world = self.world
-        for node in self.nodes.values():
-            world.after(world.between(0, 300), self._boot, node)
-        world.run_until(SETTLE_MS)
-        self.operator.start()
-        world.after(500, self._check)
-        world.after(1_000, self._trouble)
-        world.run_until(SETTLE_MS + TROUBLE_MS)
-        self._elect()
-        self._calm()
-        self.checks.complete()
+        self._format()
+        for node in self.nodes:
+            world.after(world.between(0, 0.3), partial(self.boot, node))
+        self._until(START_SECONDS, "the nodes do not start", lambda: all(node.ready for node in self.nodes))
+        for workload in self.workloads:
+            self._start(workload)
+        self._until(START_SECONDS, "the workloads do not begin", lambda: self._are("running"))
+        self.checks.start()
+        self.faults.start(TROUBLE_SECONDS)
+        world.run_until(world.now + TROUBLE_SECONDS)
+        self.faults.stop()
+        self._until(CALM_SECONDS, "the cluster is not well though nothing hinders it", self.checks.all_is_well)
+        self.busy = False
+        self._until(CALM_SECONDS, "the workloads do not come to an end", lambda: self._are("ran"))
+        self._until(CALM_SECONDS, "the cluster is not well though nobody does anything", self.checks.all_is_quiet)
+        self.is_calm = True
+        self._until(FINISH_SECONDS, "the last look does not end", lambda: self._are("done"))
+        for workload in self.workloads:
+            for fault in workload.faults():
+                world.fail(f"{type(workload).__name__}: {fault}")
+        self.checks.at_the_end()
+        counts: Counter[str] = Counter()
+        for workload in self.workloads:
+            counts.update(workload.counts())
         return Outcome(
             world.seed,
-            world.now_ms,
+            world.now,
             world.events,
-            len(self.checks.leaders),
-            sum(map(len, self.checks.acked.values())),
-            len(self.checks.log),
-            self.checks.snapshots,
-            self.checks.voter_changes,
-            self.checks.truncations,
+            world.digest,
+            self.checks.elections,
+            self.faults.count,
+            dict(sorted(counts.items())),
         )
 
-    def _boot(self, node: SimNode) -> None:
-        if not node.alive:
-            known = self._initial if node.id < 3 or node.static_voters else ()
-            node.start(known, self._peers)
+    def _until(self, seconds: float, otherwise: str, enough: object) -> None:
+        assert callable(enough)
+        began, looked = self.world.now, -1.0
 
-    def _check(self) -> None:
-        self.checks.prefixes()
-        self.world.after(1_000, self._check)
-
-    # -- trouble --------------------------------------------------------------------------------------------
-
-    def _trouble(self) -> None:
-        world = self.world
-        if world.now_ms > SETTLE_MS + TROUBLE_MS - 1_000:
-            return
-        kinds: list[tuple[int, Callable[[], None]]] = [
-            (5, self._kill_controller),
-            (4, self._kill_some),
-            (2, self._kill_several),
-            (3, self._pause_some),
-            (3, self._part_controller),
-            (3, self._part_some),
-            (3, self._lossy),
-            (3, self._slow),
-            (3, self._stop_some),
-            (3, self._change_voters),
-            (1, self._resign),
-        ]
-        weights = [weight for weight, _ in kinds]
-        (_, action) = world.random.choices(kinds, weights)[0]
-        action()
-        world.after(world.between(300, 4_000), self._trouble)
-
-    def active(self) -> SimNode | None:
-        """The active controller."""
-        return next((node for node in self.nodes.values() if node.alive and node.active), None)
-
-    def _some(self) -> SimNode:
-        return self.world.random.choice(list(self.nodes.values()))
-
-    def kill(self, node: SimNode) -> None:
-        """Kill a node; it comes back in a while.
-
-        With two copies of each acknowledged record, one disk at a time may lose something. A broker that was killed
-        counts as one that may have, so while a disk has, no other is killed until all replicas are in sync again.
-        """
-        if self._lost_power >= 0 and self.well():
-            self._lost_power = -1
-        if self._lost_power not in (-1, node.id):
-            return
-        power = self._lost_power < 0 and self.well() and self.world.chance(0.5)
-        if power:
-            self._lost_power = node.id
-        node.kill(power=power)
-        self.world.after(self.world.between(50, 6_000), self._boot, node)
-
-    def _kill_controller(self) -> None:
-        self.kill(self.active() or self._some())
-
-    def _kill_some(self) -> None:
-        self.kill(self._some())
-
-    def _kill_several(self) -> None:
-        for node in self.nodes.values():
-            if self.world.chance(0.6):
-                self.kill(node)
-
-    def _pause_some(self) -> None:
-        node = self.active() if self.world.chance(0.5) else self._some()
-        if node is not None and node.alive and not node.paused:
-            node.paused = True
-            self.world.after(self.world.between(100, 7_000), self._resume, node, node.incarnation)
-
-    def _resume(self, node: SimNode, life: int) -> None:
-        if node.incarnation == life:
-            node.paused = False
-
-    def _part_controller(self) -> None:
-        node = self.active() or self._some()
-        self.network.part({node.id}, one_way=self.world.chance(0.4))
-        self.world.after(self.world.between(500, 8_000), self.network.heal)
-
-    def _part_some(self) -> None:
-        ones = {id_ for id_ in self.nodes if self.world.chance(0.4)}
-        self.network.part(ones, one_way=self.world.chance(0.3))
-        self.world.after(self.world.between(500, 8_000), self.network.heal)
-
-    def _lossy(self) -> None:
-        self.network.loss = self.world.random.choice((0.02, 0.1, 0.3))
-        self.world.after(self.world.between(500, 6_000), self.network.heal)
-
-    def _slow(self) -> None:
-        self.network.slow = self.world.random.choice((0.05, 0.3))
-        self.world.after(self.world.between(500, 6_000), self.network.heal)
-
-    def _stop_some(self) -> None:
-        node = self._some()
-        if node.alive:
-            node.broker.leaving = True
-            self.world.after(10_000, self._hurry, node, node.incarnation)
-
-    def _hurry(self, node: SimNode, life: int) -> None:
-        """A node that stops in order comes back; one that was not let go so long stops all the same."""
-        if node.incarnation == life:
-            node.stop_cleanly(node.broker.epoch)
-            self.world.after(self.world.between(50, 3_000), self._boot, node)
-
-    def _change_voters(self) -> None:
-        controller = self.active()
-        if controller is None:
-            return
-        node = self._some()
-        if node.id in controller.quorum.core.voters:
-            request: Any = RemoveVoter(node.voter.key)
-        else:
-            request = AddVoter(node.voter)
-        if self.world.chance(0.7):
-            controller.quorum.serve(request, lambda reply: None)
-        else:
-            node.network.call(node, self._some().id, "raft", request, lambda reply: None)
-
-    def _resign(self) -> None:
-        controller = self.active()
-        if controller is not None and not controller.paused:
-            controller.quorum.run(controller.quorum.core.resign(controller.quorum.core.epoch, self.world.now_ms))
-
-    def _elect(self) -> None:
-        """Have the elections that every run is to have, if chance has spared the controllers so far."""
-        deadline = self.world.now_ms + CALM_MS
-        while len(self.checks.leaders) < MIN_ELECTIONS and self.world.now_ms < deadline:
-            self.network.heal()
-            self._resign()
-            self.world.run_until(self.world.now_ms + 1_000)
-
-    # -- calm --------------------------------------------------------------------------------------------------
-
-    def well(self) -> bool:
-        """Whether every broker is in service and every replica in sync, as the active controller has it committed."""
-        controller = self.active()
-        if controller is None:
-            return False
-        image = controller.image
-        for node in self.nodes.values():
-            known = image.cluster.brokers.get(node.id)
-            if not node.alive or known is None or not known.active or known.epoch != node.broker.epoch:
+        def look() -> bool:
+            nonlocal looked
+            if self.world.now - looked < 0.02:
                 return False
-        return all(
-            one.leader >= 0 and set(one.isr) == set(one.replicas) and not one.reassigning
-            for topic in image.topics.by_id.values()
-            for one in topic.partitions.values()
-        )
+            looked = self.world.now
+            return bool(enough())
 
-    def _calm(self) -> None:
-        world = self.world
-        self.operator.stop()
-        deadline = world.now_ms + CALM_MS
-        while world.now_ms < deadline:
-            self.network.heal()
-            for node in self.nodes.values():
-                node.paused = False
-                if not node.alive:
-                    self._boot(node)
-                elif node.broker.leaving:
-                    node.stop_cleanly(node.broker.epoch)
-            world.run_until(world.now_ms + 1_000)
-            if self.well() and self._caught_up():
-                return
-        self.checks.fail("the cluster is not well though nothing hinders it")
+        if not self.world.run_until(began + seconds, look) and not enough():
+            stages = {type(one).__name__: stage for one, stage in self._stages.items()}
+            self.world.fail(f"{otherwise}: {self.checks.why(quiet=not self.busy)} {stages}")
 
-    def _caught_up(self) -> bool:
-        controller = self.active()
-        assert controller is not None
-        if any(node.broker.image.offset != controller.image.offset for node in self.nodes.values()):
-            return False
-        for node in self.nodes.values():
-            for replica in node.broker.replicas.values():
-                if replica.leads and replica.high_watermark != replica.log.end_offset:
-                    return False
-                now = replica.now
-                leader = self.nodes.get(now.leader) if now is not None else None
-                if leader is None or leader.broker.replicas[replica.key].log.end_offset != replica.log.end_offset:
-                    return False
-        return True
+    def _are(self, stage: str) -> bool:
+        return all(self._stages.get(one) == stage for one in self.workloads)
+
+    def _start(self, workload: Workload) -> None:
+        async def main(client: Client) -> None:
+            await workload.prepare(client)
+            self._stages[workload] = "running"
+            await workload.run(client)
+            self._stages[workload] = "ran"
+            await client.calm()
+            await workload.finish(client)
+            self._stages[workload] = "done"
+
+        self.spawn(main)
+
+    def spawn(self, main: Callable[[Client], Coroutine[Any, Any, None]]) -> Process:
+        """Start a process with clients on a machine of its own."""
+        self._clients += 1
+        machine = self.network.machine(100 + self._clients, f"10.0.{1 + self._clients // 250}.{self._clients % 250}")
+
+        def ended(error: BaseException | None) -> None:
+            if error is not None:
+                self.world.fail(f"{machine.address}: {describe(error)}")
+
+        process = machine.boot(lambda process: main(Client(self, process)), ended)
+        self.network.join(process)
+        return process
+
+    # -- nodes ----------------------------------------------------------------------------
+
+    def _format(self) -> None:
+        chance = self.world.random
+        new_id = partial(random_id, chance.randbytes)
+        cluster_id = str(new_id())
+        voters = self.nodes[:VOTERS]
+        initial = ",".join(f"{one.id}@{one.machine.address}:{CONTROLLER_PORT}:{new_id()}" for one in voters)
+        for node in self.nodes:
+            node.format(cluster_id, initial if node in voters and not self._static else "")
+
+    def boot(self, node: SimNode) -> None:
+        """Start a node unless it runs."""
+        if node.process is None:
+            node.start(partial(self._ended, node), partial(self.checks.look, node))
+
+    def _ended(self, node: SimNode, error: BaseException | None) -> None:
+        """A node's process came to its own end."""
+        node.forget()
+        if error is not None and not self.faults.explains(node, error):
+            self.world.fail(f"node {node.id} ended: {describe(error)}")
+        self.world.after(self.world.between(0.2, 3), partial(self.boot, node))
 
 
-def simulate(seed: int, parts: Parts | None = None) -> Outcome:
+def describe(error: BaseException) -> str:
+    """An error and what is inside of it, in one line."""
+    if isinstance(error, BaseExceptionGroup):
+        return f"{type(error).__name__}({', '.join(describe(one) for one in error.exceptions)})"
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = f" in {trace.tb_frame.f_code.co_qualname}:{trace.tb_lineno}" if trace is not None else ""
+    return f"{error!r}{where}"
+
+
+class Said(logging.Handler):
+    """Hears of errors that the code of a node caught and told only the log of."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        super().__init__(logging.ERROR)
+        self._cluster = cluster
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """An exception that nobody expected is a fault, wherever it was caught."""
+        if record.exc_info is not None and record.exc_info[1] is not None:
+            error = record.exc_info[1]
+            for process in (machine.process for machine in self._cluster.network.machines.values()):
+                if process is not None and process.running:
+                    process.went_wrong(f"{record.name}: {record.getMessage()}: {describe(error)}", error)
+
+
+def simulate(seed: int, workloads: Sequence[type[Workload]] | None = None, nodes: int | None = None) -> Outcome:
     """Run one cluster from a seed; raises ViolationError with what went wrong and when."""
-    return SimCluster(seed, parts).run()
+    return SimCluster(seed, workloads, nodes).run()

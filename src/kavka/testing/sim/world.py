@@ -2,54 +2,98 @@
 
 from __future__ import annotations
 
+import gc
 import heapq
 import itertools
+import logging
 import random
+import sys
+import zlib
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Self
 
-STANDSTILL_EVENTS: Final = 100_000
-"""So many events in one millisecond are a loop without end."""
+MAX_EVENTS_PER_SECOND: Final = 400_000
+"""More in one virtual second are a loop without end."""
 
-Action = Callable[..., Any]
+Action = Callable[[], Any]
+
+
+class ViolationError(AssertionError):
+    """Something happened that must never happen."""
 
 
 class World:
-    """A clock that jumps from one event to the next."""
+    """A clock that jumps from one event to the next; used in a `with` block, at whose end everything ends."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.random = random.Random(seed)
-        self.now_ms = 0
+        self.now = 0.0
         self.events = 0
-        self._began = 0
-        self._agenda: list[tuple[int, int, Action, tuple[Any, ...]]] = []
+        self.digest = 0
+        """A checksum of everything that happened, and when: two runs with the same one were the same."""
+        self.at_the_end: list[Action] = []
+        """What is done when the world ends."""
+        self._agenda: list[tuple[float, int, Action]] = []
         self._numbers = itertools.count()
+        self._second = 0
+        self._events_before = 0
 
-    def at(self, when_ms: int, action: Action, *arguments: Any) -> None:
+    def fail(self, what: str) -> None:
+        """Give up: the run has shown a fault."""
+        raise ViolationError(f"{what} (at {self.now:.3f} s of seed {self.seed})")
+
+    def at(self, when: float, action: Action) -> None:
         """Do something at a time, which may not be over."""
-        heapq.heappush(self._agenda, (max(when_ms, self.now_ms), next(self._numbers), action, arguments))
+        heapq.heappush(self._agenda, (max(when, self.now), next(self._numbers), action))
 
-    def after(self, delay_ms: int, action: Action, *arguments: Any) -> None:
+    def after(self, delay: float, action: Action) -> None:
         """Do something in a while."""
-        self.at(self.now_ms + delay_ms, action, *arguments)
+        self.at(self.now + delay, action)
 
-    def run_until(self, when_ms: int) -> None:
-        """Let everything happen that is due up to a time."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """The end: everything is let go of, wherever it stands; what it has to say about that is of no use."""
+        hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+        level = logging.root.manager.disable
+        logging.disable(logging.CRITICAL)
+        try:
+            self._agenda.clear()
+            for callback in self.at_the_end:
+                callback()
+            self.at_the_end.clear()
+            gc.collect()
+        finally:
+            sys.unraisablehook = hook
+            logging.disable(level)
+
+    def note(self, what: bytes) -> None:
+        """Count something in that happened."""
+        self.digest = zlib.crc32(what, self.digest)
+
+    def run_until(self, when: float, enough: Callable[[], bool] | None = None) -> bool:
+        """Let everything happen that is due up to a time, or until there was enough; whether there was."""
         agenda = self._agenda
-        while agenda and agenda[0][0] <= when_ms:
-            due_ms, _, action, arguments = heapq.heappop(agenda)
-            if due_ms > self.now_ms:
-                self.now_ms, self._began = due_ms, self.events
-            elif self.events - self._began > STANDSTILL_EVENTS:
-                raise RuntimeError(f"time stands still at {self.now_ms} ms, last with {action}")
+        while agenda and agenda[0][0] <= when:
+            if enough is not None and enough():
+                return True
+            self.now, _, action = heapq.heappop(agenda)
             self.events += 1
-            action(*arguments)
-        self.now_ms = when_ms
+            if int(self.now) != self._second:
+                self._second, self._events_before = int(self.now), self.events
+            elif self.events - self._events_before > MAX_EVENTS_PER_SECOND:
+                raise RuntimeError(f"time stands still at {self.now:.6f} s of seed {self.seed}, last with {action}")
+            action()
+        if enough is not None and enough():
+            return True
+        self.now = max(self.now, when)
+        return False
 
-    def between(self, low: int, high: int) -> int:
-        """A whole number by chance, both ends included."""
-        return self.random.randint(low, high)
+    def between(self, low: float, high: float) -> float:
+        """A time by chance."""
+        return self.random.uniform(low, high)
 
     def chance(self, probability: float) -> bool:
         """Whether something happens that does so in this share of cases."""

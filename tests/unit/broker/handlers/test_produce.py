@@ -277,7 +277,7 @@ def test_a_consumer_that_waits_hears_of_a_single_batch(held, produce):
         def news(self):
             heard.append(partition.high_watermark)
 
-    partition.watchers.add(Watcher())
+    partition.watchers[Watcher()] = None
     assert produce(request((0, batch()))) == [(0, 0, 0)]
     assert heard == [1]
 

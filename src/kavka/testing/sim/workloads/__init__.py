@@ -1,0 +1,21 @@
+"""What clients do in a run: every module here that has a `Workload` is part of the simulation."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from kavka.testing.sim.client import Workload
+
+
+def all_workloads() -> list[type[Workload]]:
+    """Every workload, in the order of the modules' names."""
+    found: list[type[Workload]] = []
+    for module in sorted(one.name for one in iter_modules(__path__)):
+        members = vars(import_module(f"{__name__}.{module}")).values()
+        found += [
+            one
+            for one in members
+            if isinstance(one, type) and issubclass(one, Workload) and one.__module__.endswith(f".{module}")
+        ]
+    return found

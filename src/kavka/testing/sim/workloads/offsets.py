@@ -1,0 +1,131 @@
+"""Committed offsets as registers: what was acknowledged, or read once, is never forgotten.
+
+As with Kafka, a coordinator that has been replaced and has not heard of it yet may tell what was true before. So what
+was seen counts for the coordinator that told it and for those after it, which are told by the partition's leader epoch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from kavka.client.group_link import GroupLink
+from kavka.client.group_offsets import commit_offsets, fetch_offsets
+from kavka.metadata.names import CONSUMER_OFFSETS
+from kavka.model.errors import KafkaError
+from kavka.model.types import TopicPartition
+from kavka.runtime.shards import partition_of
+from kavka.testing.sim.client import Client, Workload
+
+TOPIC: Final = "pages"
+GROUPS: Final = ("ledger", "journal")
+PAGE: Final = TopicPartition(TOPIC, 0)
+PATIENT_MS: Final = 600_000
+"""A request that is given up may still arrive, and undo a later one; so none is given up."""
+FOR_EVER: Final = 1 << 31
+
+
+class Seen(NamedTuple):
+    """What was found or written, from when to when, and between which leader epochs the coordinator was then."""
+
+    began: float
+    ended: float
+    value: int
+    least_epoch: int
+    most_epoch: int
+
+
+class Offsets(Workload):
+    """One writer per group, whose numbers only grow, and readers everywhere."""
+
+    def __init__(self) -> None:
+        self._written: dict[str, list[Seen]] = {group: [] for group in GROUPS}
+        self._read: dict[str, list[Seen]] = {group: [] for group in GROUPS}
+
+    async def prepare(self, client: Client) -> None:
+        """Create the topic that the offsets are of."""
+        await client.create_topic(TOPIC, partitions=1)
+
+    async def run(self, client: Client) -> None:
+        """Commit and look."""
+        async with asyncio.TaskGroup() as tasks:
+            for group in GROUPS:
+                tasks.create_task(self._write(client, group))
+                for _ in range(2):
+                    tasks.create_task(self._look(client, group))
+
+    async def _write(self, client: Client, group: str) -> None:
+        pool, number = client.pool(timeout_ms=PATIENT_MS), 0
+        link = GroupLink(pool, group)
+        while client.busy:
+            number += 1
+            began, before = client.now, epochs(client, group)
+            while True:
+                try:
+                    await commit_offsets(link, {PAGE: number})
+                    break
+                except KafkaError:
+                    await asyncio.sleep(0.05)  # the same number again
+            self._written[group].append(await seen(client, link, began, before, number))
+            await asyncio.sleep(client.chance.uniform(0.005, 0.15))
+        await pool.close()
+
+    async def _look(self, client: Client, group: str) -> None:
+        pool = client.pool()
+        link = GroupLink(pool, group)
+        while client.busy:
+            await self._read_once(client, link, group)
+            await asyncio.sleep(client.chance.uniform(0.002, 0.08))
+        await pool.close()
+
+    async def _read_once(self, client: Client, link: GroupLink, group: str) -> None:
+        began, before = client.now, epochs(client, group)
+        try:
+            found = await fetch_offsets(link)
+        except KafkaError:
+            return
+        value = found[PAGE].offset if PAGE in found else 0
+        self._read[group].append(await seen(client, link, began, before, value))
+
+    async def finish(self, client: Client) -> None:
+        """A last look."""
+        pool = client.pool()
+        for group in GROUPS:
+            await self._read_once(client, GroupLink(pool, group), group)
+        await pool.close()
+
+    def faults(self) -> Iterable[str]:
+        """Nobody may see less than what was acknowledged or seen before."""
+        for group in GROUPS:
+            known = sorted([*self._written[group], *self._read[group]], key=lambda one: one.ended)
+            for look in self._read[group]:
+                for one in known:
+                    if one.ended >= look.began:
+                        break
+                    if one.value > look.value and one.most_epoch <= look.least_epoch:
+                        yield f"{group} was {one.value} at {one.ended:.3f} s and is {look.value} at {look.began:.3f} s"
+                        break
+
+    def counts(self) -> dict[str, int]:
+        """How many commits were acknowledged."""
+        return {"committed offsets": sum(map(len, self._written.values()))}
+
+
+def epochs(client: Client, group: str) -> dict[int, int]:
+    """By node: the leader epoch of the group's partition as that node knows it."""
+    found = {}
+    for one in client.cluster.nodes:
+        replicas = one.node.replicas if one.node is not None else None
+        index = partition_of(group, client.cluster.coordinator_partitions)
+        held = replicas.held(CONSUMER_OFFSETS, index) if replicas is not None else None
+        if held is not None:
+            found[one.id] = held.leader_epoch
+    return found
+
+
+async def seen(client: Client, link: GroupLink, began: float, before: dict[int, int], value: int) -> Seen:
+    """What the coordinator that a link leads to has just told."""
+    node = await link.node()
+    after = epochs(client, link.group_id)
+    return Seen(began, client.now, value, before.get(node, -1), after.get(node, FOR_EVER))
