@@ -35,9 +35,7 @@ class Slot:
     """A place for one late answer."""
 
     left = False
-
     closed = False
-    left = False
 
     def __init__(self):
         self.pieces = None

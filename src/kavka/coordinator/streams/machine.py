@@ -198,7 +198,10 @@ class StreamsGroups:
     ) -> StreamsGroupHeartbeatResponse:
         news = request.member_epoch == 0 or moved.assigned != before.assigned
         has = describing.said_to_have(moved.assigned, request)
-        told = self._untold.is_to_be_told(change.group_id, moved.id, request.member_epoch, news=news, has=has)
+        lacks = request.active_tasks is not None and not has
+        told = self._untold.is_to_be_told(
+            change.group_id, moved.id, request.member_epoch, news=news, has=has, lacks=lacks
+        )
         if news and moved.user_endpoint is not None:
             live.endpoint_epoch += 1
         if request.shutdown_application and live.shutdown_by is None:
