@@ -24,6 +24,7 @@ from kavka.protocol.schemas.delete_records import (
 )
 from kavka.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 from kavka.protocol.schemas.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from kavka.replica.tier import StateBefore
 from replicated import CLOCK, eventually, play
 
 QUICK = {"replica_lag_time_max_ms": 600, "replica_fetch_wait_max_ms": 100}
@@ -473,6 +474,12 @@ def test_a_follower_whose_end_the_leader_has_elsewhere_begins_with_what_is_on_th
     class Tier:
         end_offset = 6
 
+        def state_after(self, offset, leader_epoch):
+            assert offset == 5
+            found = asyncio.get_running_loop().create_future()
+            found.set_result(StateBefore(6, [(leader_epoch, 0)], None))
+            return found
+
     async def scenario(cluster):
         cluster.topic(replicas=(1, 2), internal_segment_bytes=70, local_retention_bytes=0, retention_ms=-1)
         await cluster.nodes[2].stop()
@@ -485,8 +492,9 @@ def test_a_follower_whose_end_the_leader_has_elsewhere_begins_with_what_is_on_th
         leader.delete_records(2)
         assert (leader.log_start_offset, leader.local_log_start_offset) == (2, 6)
         await cluster.nodes[2].start()
-        await eventually(lambda: cluster.nodes[2].partition().log_end_offset == 9)
         follower = cluster.nodes[2].partition()
+        follower.tier = Tier()
+        await eventually(lambda: follower.log_end_offset == 9)
         await eventually(lambda: follower.high_watermark == 9)
         assert (follower.log_start_offset, follower.local_log_start_offset) == (2, 6)
         assert follower.read_own(6, 1 << 20) == leader.read_own(6, 1 << 20)

@@ -109,7 +109,7 @@ def test_filters_on_a_dataframe_that_is_used_twice_do_not_touch_each_other(
         ({"value.format": "json"}, "needs option value.schema"),
         ({"value.format": "json", "value.schema": "id NUMBERS"}, "no type 'numbers'"),
         ({"startingOffset": "earliest"}, "there is no option 'startingoffset'"),
-        ({"kafka.security.protocol": "SSL"}, "not supported yet"),
+        ({"kafka.security.protocol": "TLS"}, "kafka.security.protocol"),
     ],
 )
 def test_an_option_that_cannot_be_honoured_is_named(

@@ -358,8 +358,12 @@ def replace_id(acl, id_):
 def test_step_by_step_all_at_once_and_from_bytes_give_the_same_image(steps):
     image, log = EMPTY, list(LEVELS)
     image = after(*LEVELS)
+    used = set()
     for step in steps:
+        if step[0] == "topic" and step[2] in used:
+            continue  # no id is given to a second topic
         records = written(image, step)
+        used |= {record.topic_id for record in records if isinstance(record, TopicRecord)}
         log += records
         before = image
         image, delta = apply(before, records, len(log) - 1, 1)
