@@ -53,15 +53,13 @@ def test_the_records_of_other_coordinators_are_as_kafka_describes_them(
     assert differences(our_form(cls), kafka_form(descriptors[cls.__name__]), cls.__name__) == []
 
 
-def test_only_share_and_streams_records_are_not_known_yet(descriptors: dict[str, dict[str, Any]]) -> None:
+def test_every_record_that_groups_write_is_known(descriptors: dict[str, dict[str, Any]]) -> None:
     kinds = {
         each["apiKey"]: each["name"]
         for each in descriptors.values()
         if each["type"] == "coordinator-key" and ("Group" in each["name"] or "OffsetCommit" in each["name"])
     }
-    assert len(kinds) > len(RECORDS)
-    missing = {name for kind, name in kinds.items() if kind not in RECORDS}
-    assert all(name.startswith(("ShareGroup", "StreamsGroup")) for name in missing), missing
+    assert kinds.keys() == RECORDS.keys()
 
 
 @pytest.mark.parametrize("cls", [embedded.ConsumerProtocolSubscription, embedded.ConsumerProtocolAssignment])

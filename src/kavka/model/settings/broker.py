@@ -171,6 +171,7 @@ KAVKA_LIST_REQUEST_MAX_BYTES = INT(
     between(256 << 10, INT_MAX),
     doc="The largest request accepted that carries no records, such as an OffsetCommit; its lists may have an item for"
     " every 64 of these bytes. Requests that name single things may have 256 KiB.",
+    internal=True,  # not Kafka's: its tools are not shown it
 )
 SOCKET_LISTEN_BACKLOG_SIZE = INT(
     "socket.listen.backlog.size", 50, AT_LEAST_1, doc="How many connections may wait to be accepted."
