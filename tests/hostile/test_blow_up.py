@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 import pytest
 
@@ -53,9 +53,9 @@ class Seen(NamedTuple):
 class Victim:
     """A watched node, and one topic in it."""
 
-    def __init__(self, cluster: Cluster, watched: Path) -> None:
+    def __init__(self, cluster: Cluster, watched: TextIO) -> None:
         self._cluster = cluster
-        self._watched = watched.open(encoding="utf-8")
+        self._watched = watched
         raw = Raw(cluster.bootstrap)
         topic = CreatableTopic(name=KNOWN, num_partitions=3, replication_factor=1, assignments=[], configs=[])
         raw.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 5)
@@ -112,8 +112,11 @@ def victim(tmp_path: Path) -> Iterator[Victim]:
     watched.touch()
     program = [sys.executable, str(Path(__file__).with_name("watched.py"))]
     config = {"auto.create.topics.enable": "false"}
-    with Cluster(program=program, env={"KAVKA_WATCHED": str(watched)}, config=config) as cluster:
-        yield Victim(cluster, watched)
+    with (
+        Cluster(program=program, env={"KAVKA_WATCHED": str(watched)}, config=config) as cluster,
+        watched.open(encoding="utf-8") as lines,
+    ):
+        yield Victim(cluster, lines)
         assert "Traceback" not in cluster.log
 
 

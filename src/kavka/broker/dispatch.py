@@ -267,6 +267,9 @@ class Dispatcher:
             work = self._handler(api.key)(request, context)
             rest = Resumed(work, None, self._lane, self.holding, context, slot, counted, room.leave)
             await self._finish(slot, api, correlation_id, request, version, rest)
+        except Exception:
+            log.exception("%s could not be read", api.name)  # as in `_finish`: it is this request's fault alone
+            slot.abort()
         finally:
             room.leave()
 

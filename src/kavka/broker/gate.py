@@ -29,6 +29,8 @@ audit = logging.getLogger("kafka.authorizer.logger")
 
 REMEMBERED: Final = 10_000
 """How many decisions are remembered for one principal at one address: the names come from clients."""
+LONGEST_REMEMBERED: Final = 249
+"""No topic has a longer name; decisions about what has are made anew each time."""
 REMEMBERED_BY_ALL: Final = 200_000
 """How many decisions are remembered for all of them together."""
 
@@ -146,10 +148,12 @@ class PrincipalGuard:
             gate.forget()
         elif len(self._decisions) >= REMEMBERED:
             gate.remembered -= self.forget()
-        decision = self._decisions[operation, resource_type, name] = self._authorizer.decide(
+        decision = self._authorizer.decide(
             gate.rules.acls, self._principal, self._host, Operation(operation), ResourceType(resource_type), name
         )
-        gate.remembered += 1
+        if len(name) <= LONGEST_REMEMBERED:
+            self._decisions[operation, resource_type, name] = decision
+            gate.remembered += 1
         return decision
 
     def forget(self) -> int:

@@ -76,8 +76,8 @@ class LiveListeners:
         for name in wanted.keys() - self.names:
             try:
                 listener = self._bind(wanted[name])
-            except AddressInUseError as error:
-                logger.error("listener %s is not opened: %s", name, error.strerror)
+            except (AddressInUseError, SettingError) as error:
+                logger.error("listener %s is not opened: %s", name, error)
                 continue
             self.names.add(name)
             self._server.listen(listener)

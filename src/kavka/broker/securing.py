@@ -123,10 +123,13 @@ class Securing:
         """Follow the credentials of the metadata."""
         self._kept = image.kept
 
-    def secured(self, listener: BoundListener) -> BoundListener:
-        """A listener as its security protocol asks for it; one that this was not made for is open to everyone."""
-        secured = replace(listener, security_protocol=self._protocols.get(listener.name, PLAIN))
+    def secured(self, listener: BoundListener, protocol: str) -> BoundListener:
+        """A listener as its security protocol asks for it; raises SettingError if this was not made for it."""
         tls, logins = self.tls.get(listener.name), self.logins.get(listener.name)
+        if (protocol in WITH_TLS and tls is None) or (protocol in WITH_SASL and logins is None):
+            listener.socket.close()
+            raise SettingError(f"listener {listener.name} is {protocol}, which takes a restart")
+        secured = replace(listener, security_protocol=protocol)
         if tls is not None:
             secured = replace(secured, secure=tls.secure, welcome=self._welcome)
         if logins is not None:

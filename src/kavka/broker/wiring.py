@@ -290,7 +290,9 @@ class Node:
         ports = Counter(one.port for one in (*self._config.listeners, *self._controllers()) if one.port)
         listen = self._ports.listen
         return [
-            self._securing.secured(listen(one.listener, one.host, one.port, options, both=ports[one.port] < 2))
+            self._securing.secured(
+                listen(one.listener, one.host, one.port, options, both=ports[one.port] < 2), one.security_protocol
+            )
             for one in endpoints
         ]
 

@@ -135,6 +135,8 @@ class Connection:
 
     def on_answer(self, slot: Slot) -> None:
         """Send what has become sendable and go on with requests that were held back."""
+        if self.closed:
+            return
         self._responses.release()
         if slot.exclusive:
             self._holds -= 1
@@ -426,6 +428,7 @@ class Connection:
             self._unmute = None
         self._responses.drop()
         self._memory.forget(self)
+        self._served = 0
         self._partial = b""
         self._large = None
         self.transport.close()

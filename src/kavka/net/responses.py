@@ -89,8 +89,12 @@ class Slot:
         self._connection.on_answer(self)
 
     def abort(self) -> None:
-        """Close the connection instead of answering, after what is owed before."""
+        """Close the connection instead of answering, after what is owed before; nothing if it was answered."""
+        if self.done:
+            return
         self.done = True
+        if self._connection.closed:
+            return
         self._connection.refuse()
         self._connection.on_answer(self)
 
