@@ -107,9 +107,7 @@ class ShareKind(GroupKind[ShareGroup]):
         moved = change.reconcile(after, changed)
         self._initialize(change)
         change.effects += self._hear(group_id, after.id, change.now_ms + settings.session_timeout_ms)
-        # Who asks at the epoch before its own has not heard the last answer, and it may have been told something there.
-        missed = request.member_epoch != before.epoch
-        tell = missed or request.member_epoch == 0 or names is not None or moved.assigned != before.assigned
+        tell = request.member_epoch == 0 or names is not None or moved.assigned != before.assigned
         return change.done(_reply(moved, settings, tell=tell))
 
     def _is_steady(

@@ -35,15 +35,6 @@ def test_a_member_joins_and_gets_partitions_once_their_state_is_there(shard):
     assert len(shard.log) == written
 
 
-def test_a_member_that_missed_an_answer_is_told_again(shard):
-    shard.share(topics=["a"])
-    shard.initialize()
-    shard.advance(1000)
-    lost = shard.share(epoch=2)
-    assert shard.share(epoch=2) == lost
-    assert shard.share(epoch=3).assignment is None
-
-
 def test_what_is_written_is_what_kafka_writes(shard):
     shard.share(topics=["a"])
     assert shard.records_since(0) == [
