@@ -62,10 +62,12 @@ class GroupLink:
         answer_ms: int | None = None,
         at_most: int | None = None,
         version: int | None = None,
+        once: bool = False,
     ) -> R:
         """The coordinator's answer; it is asked until it is loaded and reached, or the time is up.
 
         `answer_ms` is how long one answer may take, `at_most` the newest version to speak, `version` the only one.
+        With `once` it is for the caller to ask again: what it has to say may be another then.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (self._pool.timeout_ms if timeout_ms is None else timeout_ms) / 1000
@@ -86,7 +88,7 @@ class GroupLink:
                 self._node = None
                 failure = error
             wait = self._pool.retry_delay(attempt)
-            if loop.time() + wait > deadline:
+            if once or loop.time() + wait > deadline:
                 raise failure
             log.debug("%s for %r is sent again: %s", type(request).__name__, self.group_id, failure)
             await asyncio.sleep(wait)

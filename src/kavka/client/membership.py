@@ -10,13 +10,13 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import Final, Protocol
 
 from kavka.client.group_link import GroupLink
 from kavka.client.pool import Pool
 from kavka.client.view import error_for
 from kavka.model.errors import (
+    BrokerNotAvailable,
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     FencedMemberEpoch,
@@ -40,6 +40,7 @@ JOINING: Final = 0
 LEAVING: Final = -1
 LEAVING_SEAT: Final = -2
 PASSING: Final = (
+    BrokerNotAvailable,
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     NetworkException,
@@ -196,7 +197,8 @@ class ConsumerMembership(BaseMembership):
 
     async def run(self) -> None:
         """Send heartbeats until cancelled."""
-        for attempt in count(1):
+        failed = 0
+        while True:
             if self._is_silent():
                 await self.leave()
                 self._lose()
@@ -210,12 +212,14 @@ class ConsumerMembership(BaseMembership):
                 await self._until_asked()
                 continue
             except PASSING:
+                failed += 1
                 self._whole = True
-                await asyncio.sleep(self._pool.retry_delay(attempt))
+                await asyncio.sleep(self._pool.retry_delay(failed))
                 continue
             except KafkaError as error:
                 self._fail(error)
                 return
+            failed = 0
             if self._said == self._settled or self._taking:
                 await self._pause(self._interval_ms / 1000)
 
@@ -252,7 +256,7 @@ class ConsumerMembership(BaseMembership):
         if said:
             # Once we say that we have not got what is offered it may be given to somebody else.
             self.offer = None
-        answer = await self._link.ask(request, ConsumerGroupHeartbeatResponse)
+        answer = await self._link.ask(request, ConsumerGroupHeartbeatResponse, once=True)
         if answer.error_code:
             raise error_for(answer.error_code, answer.error_message)
         self.member_id = answer.member_id or self.member_id

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from itertools import count
 from typing import Final
 
 from kavka.client.group_link import GroupLink
@@ -43,22 +42,29 @@ class ShareMembership:
         self._wake = wake
         self._interval_ms = SOON_MS
         self._soon = SOON_TIMES
+        self._whole = True
+        """Whether to say what it wants: it is only then sure to be told what it has."""
 
     async def run(self) -> None:
         """Send heartbeats until cancelled."""
-        for attempt in count(1):
+        failed = 0
+        while True:
             try:
                 await self._beat()
             except (FencedMemberEpoch, UnknownMemberId):
                 self.epoch = JOINING
+                self._whole = True
                 continue
             except PASSING:
-                await asyncio.sleep(self._pool.retry_delay(attempt))
+                failed += 1
+                self._whole = True
+                await asyncio.sleep(self._pool.retry_delay(failed))
                 continue
             except KafkaError as error:
                 self.failure = error
                 self._wake()
                 return
+            failed = 0
             wait_ms = self._interval_ms
             if not self.assigned and self._soon > 0:
                 self._soon -= 1
@@ -72,23 +78,27 @@ class ShareMembership:
             await self._link.ask(self._heartbeat(LEAVING), ShareGroupHeartbeatResponse, timeout_ms=self._interval_ms)
 
     async def _beat(self) -> None:
-        answer = await self._link.ask(self._heartbeat(self.epoch), ShareGroupHeartbeatResponse)
+        answer = await self._link.ask(self._heartbeat(self.epoch), ShareGroupHeartbeatResponse, once=True)
         if answer.error_code:
             raise error_for(answer.error_code, answer.error_message)
         self.epoch = answer.member_epoch
         self._interval_ms = answer.heartbeat_interval_ms
+        self._whole = False
         if answer.assignment is not None:
-            assigned = await named(self._pool, answer.assignment.topic_partitions)
+            rows = answer.assignment.topic_partitions
+            assigned = await named(self._pool, rows)
+            # A topic may be newer than what the node that was asked knows: hear of it again.
+            self._whole = len(assigned) < sum(len(row.partitions) for row in rows)
             if assigned != self.assigned:
                 self.assigned = assigned
                 self._wake()
 
     def _heartbeat(self, epoch: int) -> ShareGroupHeartbeatRequest:
-        joins = epoch == JOINING
+        whole = self._whole and epoch != LEAVING
         return ShareGroupHeartbeatRequest(
             group_id=self._link.group_id,
             member_id=self.member_id,
             member_epoch=epoch,
-            rack_id=self._rack if joins else None,
-            subscribed_topic_names=list(self._topics) if joins else None,
+            rack_id=self._rack if whole else None,
+            subscribed_topic_names=list(self._topics) if whole else None,
         )
