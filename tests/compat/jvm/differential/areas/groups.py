@@ -24,7 +24,7 @@ SUBSCRIBED = write_subscription(ConsumerProtocolSubscription(topics=["grouped"])
 ASSIGNED = write_assignment({"grouped": [0, 1, 2]}, 3)
 
 
-def join(group: str, member: str = "", *, session_ms: int = 10_000, **rest: object) -> JoinGroupRequest:
+def join(group: str, member: str = "", *, session_ms: int = 60_000, **rest: object) -> JoinGroupRequest:
     """A member joins as a consumer."""
     protocols = rest.pop("protocols", ["range"])
     assert isinstance(protocols, list)
