@@ -44,8 +44,6 @@ class _Share:
     def __init__(self, members: Mapping[str, MemberSpec], order: list[str], places: list[Place]) -> None:
         self._order = order
         self._sharing = -(-len(order) // len(places))
-        total, count = self._sharing * len(places), len(order)
-        self._due = {id_: -(-total * (at + 1) // count) + (-total * at // count) for at, id_ in enumerate(order)}
         known = set(places)
         self._holders: dict[Place, set[str]] = {place: set() for place in places}
         self._held: dict[str, set[Place]] = {}
@@ -54,6 +52,15 @@ class _Share:
             self._held[id_] = mine & known
             for place in self._held[id_]:
                 self._holders[place].add(id_)
+        self._due = self._dues(self._sharing * len(places))
+
+    def _dues(self, total: int) -> dict[str, int]:
+        """How many each member is due; of those that are due one more, who has so many already comes first."""
+        count = len(self._order)
+        even, more = divmod(total, count)
+        spread = {id_: -(-total * (at + 1) // count) + (-total * at // count) for at, id_ in enumerate(self._order)}
+        favoured = sorted(self._order, key=lambda id_: (len(self._held[id_]) <= even, spread[id_] == even))[:more]
+        return dict.fromkeys(self._order, even) | dict.fromkeys(favoured, even + 1)
 
     def run(self) -> dict[str, set[Place]]:
         """What each member gets."""

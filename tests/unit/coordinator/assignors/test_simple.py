@@ -102,3 +102,8 @@ def test_doing_it_again_changes_nothing(members, assignable):
     assert (
         sum(len(again[id_].get(t, frozenset()) - once[id_].get(t, frozenset())) for id_ in specs for t in TOPICS) == 0
     )
+
+
+def test_who_has_one_more_keeps_it():
+    members = {"m0": spec(A, a={0}), "m1": spec(A, a={0, 1}), "m2": spec(A, a={1})}
+    assert assign_simply(members, {A: range(2)}) == {id_: each.assigned for id_, each in members.items()}
