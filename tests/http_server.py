@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +16,18 @@ def answering(body: bytes, status: str = "200 OK", headers: str = "") -> Serve:
     """Answer all requests alike."""
     head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n{headers}\r\n".encode()
     return lambda connection, _: connection.sendall(head + body)
+
+
+def _whole_request(connection: socket.socket) -> bytes:
+    """The head of a request and the body it announces, which may come apart; what is not HTTP as it comes."""
+    request = b""
+    while part := connection.recv(65536):
+        request += part
+        head, end, body = request.partition(b"\r\n\r\n")
+        length = re.search(rb"(?i)^content-length: *(\d+)", head, re.MULTILINE)
+        if (end and len(body) >= (int(length[1]) if length else 0)) or not request[:1].isalpha():
+            break
+    return request
 
 
 @contextmanager
@@ -37,7 +50,7 @@ def http_server(serve: Serve) -> Iterator[tuple[str, list[bytes]]]:
             with connection:
                 connection.settimeout(10)
                 try:
-                    request = connection.recv(65536)
+                    request = _whole_request(connection)
                     requests.append(request)
                     serve(connection, request)
                 except OSError:
