@@ -97,8 +97,6 @@ def test_cve_2025_27819_no_class_is_named_by_altering_settings(admin: blocking.C
 
 def test_cve_2024_31141_no_value_is_taken_from_a_file(admin: blocking.Client) -> None:
     value = "${file:/etc/passwd:root}"
-    entries = admin.admin.describe_configs(BROKER)[BROKER]
-    assert value not in str(entries)
     admin.admin.alter_configs(BROKER, set={"plugin.of.nobody": value})
     shown = admin.admin.describe_configs(BROKER)[BROKER]["plugin.of.nobody"]
     assert shown.value in (None, value)

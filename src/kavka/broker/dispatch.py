@@ -369,6 +369,7 @@ class Resumed:
                             self._waits()
                         sent = yield waits_for
                 except BaseException as error:
+                    began = monotonic()
                     waits_for = work.throw(error)
                 else:
                     began = monotonic()

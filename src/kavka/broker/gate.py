@@ -100,6 +100,11 @@ class Gate:
             self._guards[principal, host] = guard
         return guard
 
+    def recount(self) -> int:
+        """How many decisions are remembered: those of connections that are gone went with them."""
+        self.remembered = sum(guard.remembered for guard in self._guards.values())
+        return self.remembered
+
     def forget(self) -> None:
         """Forget everything that was decided."""
         self.remembered = 0
@@ -144,7 +149,7 @@ class PrincipalGuard:
     def _decide(self, operation: int, resource_type: int, name: str) -> Decision:
         gate = self._gate
         self._require_rules()
-        if gate.remembered >= REMEMBERED_BY_ALL:
+        if gate.remembered >= REMEMBERED_BY_ALL and gate.recount() >= REMEMBERED_BY_ALL:
             gate.forget()
         elif len(self._decisions) >= REMEMBERED:
             gate.remembered -= self.forget()
@@ -155,6 +160,11 @@ class PrincipalGuard:
             self._decisions[operation, resource_type, name] = decision
             gate.remembered += 1
         return decision
+
+    @property
+    def remembered(self) -> int:
+        """How many decisions are remembered."""
+        return len(self._decisions)
 
     def forget(self) -> int:
         """Forget everything that was decided; how much that was."""

@@ -100,7 +100,8 @@ async def serve(
             said_ready.append(ready_file)
         gc.collect()
         gc.freeze()
-        gc.set_threshold(*gc.get_threshold()[:2], NEVER)  # `Collecting` does it when nothing large is in memory
+        if "broker" in config.roles:  # `Collecting` does it when nothing large is in memory
+            gc.set_threshold(*gc.get_threshold()[:2], NEVER)
 
     node = Node(config, disk, SystemClock(), store=store)
     loop.add_signal_handler(signal.SIGHUP, node.reload)

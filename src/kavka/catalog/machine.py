@@ -95,6 +95,10 @@ class Following:
         """Whether a partition's end was ever learned; until then it is asked for again and again."""
         return self._targets.get(partition) is not None
 
+    def is_followed(self, partition: int) -> bool:
+        """Whether a partition is followed."""
+        return partition in self._targets
+
     @property
     def followed(self) -> list[int]:
         """The partitions that are followed."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kavka.catalog.segment import SegmentState
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, Timeout, group, key_values, run
 from kavka.cli.output import CommandError, Output, note, print_json, print_rows, write_line
 from kavka.cli.progress import progress
@@ -70,7 +71,7 @@ async def _status_row(admin: Admin, held: PartitionSegments) -> dict[str, Any]:
     tp = TopicPartition(held.name.topic, held.name.partition)
     segments = list(held.segments())
     states = Counter(one.state.name for one in segments)
-    done = [one for one in segments if one.state.name == "COPY_SEGMENT_FINISHED"]
+    done = [one for one in segments if one.state is SegmentState.COPY_SEGMENT_FINISHED]
     row: dict[str, Any] = {"topic": tp.topic, "partition": tp.partition}
     for name, place in PLACES:
         try:

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, Unpack
+from typing import Any, Final, Literal, Self, TypeVar, Unpack
 
 from kavka.client import batching as _batching
 from kavka.client import consumer as _consumer
@@ -30,7 +30,6 @@ from kavka.model.errors import KafkaError, RequestTimedOut
 from kavka.model.types import TopicPartition
 from kavka.records.batch import Header
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 _OUTBOX_RECORDS: Final = 10_000

@@ -97,6 +97,8 @@ class ShareConsumer:
         self._failed: dict[TopicPartition, KafkaError] = {}
         self._failure: KafkaError | None = None
         self._news = asyncio.Event()
+        self._looking = False
+        """Whether it is being waited for partitions that have a leader."""
         self._member: ShareMembership | None = None
 
     async def __aenter__(self) -> Self:
@@ -266,14 +268,18 @@ class ShareConsumer:
             if node not in self._fetching and (session.wanted or session.said):
                 self._fetching.add(node)
                 self._background.start(self._fetch(session))
-        if not wanted:
+        if not wanted and not self._looking:
+            self._looking = True
             self._background.start(self._look_again())
 
     async def _look_again(self) -> None:
-        await asyncio.sleep(NO_PARTITIONS_SECONDS)
-        if self._pool.view.missing(self._joined().assigned):
-            await self._refresh()
-        self._news.set()
+        try:
+            await asyncio.sleep(NO_PARTITIONS_SECONDS)
+            if self._pool.view.missing(self._joined().assigned):
+                await self._refresh()
+        finally:
+            self._looking = False
+            self._news.set()
 
     async def _fetch(self, session: ShareSession) -> None:
         try:

@@ -467,7 +467,7 @@ class RaftDriver(QuorumView):
 
     async def _mark_committed(self, threads: ThreadPoolExecutor) -> None:
         """Write down how far the metadata is committed, now and then: it need not be exact, only never too far."""
-        committed, now_ms = self.high_watermark, self.now_ms()
+        committed, now_ms = min(self.high_watermark, self.log.durable_offset), self.now_ms()
         if not self.member.controller or committed <= self._mark.offset or now_ms - self._marked_ms < MARK_EVERY_MS:
             return
         self._marked_ms = now_ms

@@ -197,16 +197,19 @@ class MetadataLog:
 
     def take_snapshot_records(self) -> Replayed | None:
         """What the newest snapshot holds; read from the disk again if it was taken before."""
+        taken, self._loaded = self._snapshot_records(), None
+        return taken
+
+    def _snapshot_records(self) -> Replayed | None:
         if not self.snapshots:
             return None
         id_ = self.snapshots[0]
         loaded = self._loaded or read_snapshot(self._disk, self.path_of(id_))
-        self._loaded = None
         return Replayed(loaded.records, id_.offset - 1, id_.epoch, loaded.log_timestamp)
 
     def everything(self) -> Iterator[Any]:
         """All records that are here, committed or not: what was known when this node stopped."""
-        snapshot = self.take_snapshot_records()
+        snapshot = self._snapshot_records()
         if snapshot is not None:
             yield from snapshot.records
         for portion in self.replay(self.start_offset, self.end_offset):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final, NamedTuple
 
+from kavka.kernels.layout import LOG_OVERHEAD
 from kavka.model.errors import KafkaStorageError
 from kavka.model.types import FileSlice
 from kavka.records.batch import scan
@@ -16,7 +17,6 @@ from kavka.storage.scan import read_marker
 
 _HEADER: Final = Struct(">qi9xhi16xq")
 """Base offset, length, attributes, last offset delta and producer id of a batch."""
-_LOG_OVERHEAD: Final = 12
 _PAGE_BYTES: Final = 16_384
 _TRANSACTIONAL: Final = 0x10
 _CONTROL: Final = 0x20
@@ -47,7 +47,7 @@ def headers_of(records: bytes | FileSlice, until: int) -> list[BatchHeader]:
             if len(page) < _HEADER.size:
                 break  # the file was cut meanwhile
         base, rest, attributes, delta, producer = _HEADER.unpack_from(page, at)
-        size = rest + _LOG_OVERHEAD
+        size = rest + LOG_OVERHEAD
         if rest <= 0 or position + size > length:
             break
         transactional, control = bool(attributes & _TRANSACTIONAL), bool(attributes & _CONTROL)

@@ -506,7 +506,7 @@ class Fetcher:
         try:
             if copy.current and partition.log_end_offset == end_offset:
                 partition.start_over_with(arrived(asked), start.log_start_offset, self._around.clock.now_ms())
-                self._around.syncer.sync([partition.log], lambda failed: None)
+                self._around.syncer.sync([partition.log])
         except KafkaStorageError as error:
             if partition.failed is not None:
                 self._give_up(copy, error)

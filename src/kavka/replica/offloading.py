@@ -36,8 +36,7 @@ class Sealed(NamedTuple):
 class Offload:
     """The files of a segment, which stay readable until they are released, also when the log lets them go."""
 
-    def __init__(self, sealed: Sealed, parts: Mapping[Part, Readable | bytes], pinned: list[DiskFile]) -> None:
-        self.sealed = sealed
+    def __init__(self, parts: Mapping[Part, Readable | bytes], pinned: list[DiskFile]) -> None:
         self.parts = parts
         self._pinned = pinned
 
@@ -89,9 +88,9 @@ def open_segment(log: UnifiedLog, sealed: Sealed) -> Offload:
         history = [entry for entry in one.epochs.entries if entry[1] < after]
         parts[Part.LEADER_EPOCHS] = encode_epochs(history)
     except OSError as error:
-        Offload(sealed, parts, pinned).release()
+        Offload(parts, pinned).release()
         raise KafkaStorageError(f"cannot open {segment.file.path}: {error}") from error
-    return Offload(sealed, parts, pinned)
+    return Offload(parts, pinned)
 
 
 def _sealed(log: Log, segment: Segment, end: int) -> Sealed:

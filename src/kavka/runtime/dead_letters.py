@@ -13,13 +13,12 @@ from typing import Any, Final, NamedTuple
 
 from kavka.client.deadline import within
 from kavka.coordinator.share.settings import ShareGroupSettings
-from kavka.metadata.names import is_internal
 from kavka.model.clock import Clock
 from kavka.model.errors import (
+    BrokerNotAvailable,
     InvalidConfig,
     KafkaError,
     LeaderNotAvailable,
-    NetworkException,
     RequestTimedOut,
     error_for,
 )
@@ -70,8 +69,6 @@ class DeadLetters:
         self._replicas = replicas
         self._clock = clock
         self._ask = ask
-        self.written = 0
-        """How many."""
 
     async def bury(
         self,
@@ -89,7 +86,7 @@ class DeadLetters:
                 await self._bury(key, source, dead, settings, again=again)
                 return
             except KafkaError as error:
-                passing = error.retriable or isinstance(error, NetworkException | RequestTimedOut)
+                passing = error.retriable or isinstance(error, BrokerNotAvailable)
                 if not passing or self._clock.monotonic_ms() > until_ms:
                     logger.error("%s: %d dead letters are not written: %s", key, len(dead), error)
                     return
@@ -129,7 +126,7 @@ class DeadLetters:
     def _place(self, name: str, partition: int) -> Place:
         """The partition that takes the dead letters of another; raises KafkaError."""
         topic = self._replicas.image.topics.by_name.get(name)
-        if topic is None or is_internal(name) or name.startswith("__"):
+        if topic is None or name.startswith("__"):
             raise InvalidConfig(f"{name!r} is no topic for dead letters")
         index = partition % len(topic.partitions)
         leader = topic.partitions[index].leader
@@ -149,7 +146,6 @@ class DeadLetters:
             for row in (row for one in answer.responses for row in one.partition_responses):
                 if row.error_code:
                     raise error_for(row.error_code, row.error_message)
-        self.written += builder.count
 
     # -- what is there already ------------------------------------------------------------------------
 
@@ -208,7 +204,7 @@ def origin_of(headers: Iterable[Header]) -> Origin:
 def read(source: Partition, dead: Sequence[Dead]) -> Iterator[Record]:
     """The records that are given up, as far as the disk has them."""
     for one in dead:
-        offset = one.first_offset
+        offset = max(one.first_offset, source.local_log_start_offset)
         while offset <= one.last_offset:
             entry = FetchEntry(source.topic_id, source.topic_partition.partition, -1, offset, -1, -1, READ_BYTES)
             found = source.fetch(entry, committed=False, max_bytes=READ_BYTES, min_one=True).records

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Final, Protocol
 
@@ -405,10 +404,12 @@ class Lane:
     def next(self) -> list[Key]:
         """What may begin now, which then counts as under way."""
         chosen: list[Key] = []
-        waiting = deque(key for key in self.wanted if key not in self.running)
-        while waiting and len(self.running) < self._most():
-            key = waiting.popleft()
+        for key in self.wanted:
+            if len(self.running) + len(chosen) >= self._most():
+                break
+            if key not in self.running:
+                chosen.append(key)
+        for key in chosen:
             del self.wanted[key]
-            self.running.add(key)
-            chosen.append(key)
+        self.running.update(chosen)
         return chosen

@@ -36,12 +36,7 @@ async def consumer_group_describe(
         found = [failed(id_, error) for id_ in allowed]
     found = [one if may_see_topics(one, ctx) else failed(one.group_id, TopicAuthorizationFailed()) for one in found]
     if request.include_authorized_operations:
-        found = [
-            one
-            if one.error_code
-            else replace(one, authorized_operations=ctx.operations(ResourceType.GROUP, one.group_id))
-            for one in found
-        ]
+        found = [one if one.error_code else with_operations(one, ctx) for one in found]
     not_allowed = [failed(id_, GroupAuthorizationFailed()) for id_ in refused]
     return ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=[*not_allowed, *found])
 

@@ -24,12 +24,7 @@ async def describe_groups(request: DescribeGroupsRequest, ctx: Context, groups: 
     allowed, refused = ctx.permitted(Operation.DESCRIBE, ResourceType.GROUP, request.groups, str)
     found = await groups.ask_each(ClassicKind, allowed, lambda kind, some: kind.describe(some, version), failed)
     if request.include_authorized_operations:
-        found = [
-            one
-            if one.error_code
-            else replace(one, authorized_operations=ctx.operations(ResourceType.GROUP, one.group_id))
-            for one in found
-        ]
+        found = [one if one.error_code else with_operations(one, ctx) for one in found]
     return DescribeGroupsResponse(groups=[*(failed(id_, GroupAuthorizationFailed()) for id_ in refused), *found])
 
 

@@ -57,9 +57,14 @@ async def elect_leaders(
 
 def with_recovered(outcomes: TopicOutcomes, recovered: set[tuple[str, int]]) -> TopicOutcomes:
     """The outcomes, in which what was recovered before did not need an election any more."""
+    if not recovered:
+        return outcomes
+    by_topic: dict[str, set[int]] = {}
+    for name, index in recovered:
+        by_topic.setdefault(name, set()).add(index)
     found: TopicOutcomes = []
     for name, rows in outcomes:
-        mine = {index for topic, index in recovered if topic == name}
+        mine = by_topic.get(name, set())
         others = [row for row in rows if row[0] not in mine]
         found.append((name, sorted([*others, *((index, None) for index in mine)], key=lambda row: row[0])))
     return found

@@ -89,10 +89,6 @@ class RemoteCatalog:
         """The remote segments of a partition; ReplicaNotAvailable before they are known."""
         return self._ready().partition(*key)
 
-    def home_of(self, key: Key) -> int | None:
-        """The part that remembers a partition, once it is known how many there are."""
-        return self._catalogue.home_of(*key) if self._catalogue is not None else None
-
     def _ready(self) -> Catalogue:
         if self._catalogue is None:
             raise ReplicaNotAvailable("the remote log metadata has not been opened yet")
@@ -215,18 +211,17 @@ class RemoteCatalog:
         while True:
             events = await self._log.take()
             turn_ends = loop.time() + SLICE_SECONDS
-            for number, _ in enumerate(events.values):
-                self._take_in(events, number)
+            for offset, value in events.values:
+                self._take_in(events.partition, offset, value)
                 if loop.time() >= turn_ends:
                     await asyncio.sleep(0)
                     turn_ends = loop.time() + SLICE_SECONDS
             self._took(events)
 
-    def _take_in(self, events: Events, number: int) -> None:
-        catalogue, home = self._catalogue, events.partition
-        if catalogue is None or home not in catalogue.following.followed:
+    def _take_in(self, home: int, offset: int, value: bytes | None) -> None:
+        catalogue = self._catalogue
+        if catalogue is None or not catalogue.following.is_followed(home):
             return
-        offset, value = events.values[number]
         verdict = catalogue.replay_value(home, offset, value)
         if verdict in (Verdict.UNREADABLE, Verdict.IMPOSSIBLE):
             logger.warning("offset %d of partition %d of the remote log metadata is %s", offset, home, verdict.value)
@@ -235,7 +230,7 @@ class RemoteCatalog:
 
     def _took(self, events: Events) -> None:
         catalogue, home = self._catalogue, events.partition
-        if catalogue is None or home not in catalogue.following.followed:
+        if catalogue is None or not catalogue.following.is_followed(home):
             return
         offsets = catalogue.following.next_offsets
         offsets[home] = reached = max(offsets.get(home, 0), events.next_offset)

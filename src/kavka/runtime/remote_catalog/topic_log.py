@@ -58,7 +58,6 @@ class TopicLog:
         self._producer: Producer | None = None
         self._fetcher: Fetcher | None = None
         self._running = asyncio.Event()
-        self.failed_reads = 0
 
     async def run(self) -> None:
         """Hold the connections, until cancelled."""
@@ -132,7 +131,6 @@ class TopicLog:
                 if taken is not None:
                     return self._events(self._fetcher, *taken)
             except KafkaError as error:
-                self.failed_reads += 1
                 logger.warning("%s cannot be read: %s; it is tried again", REMOTE_LOG_METADATA, error)
                 await asyncio.sleep(AGAIN_SECONDS)
                 self._read_again(self._fetcher)

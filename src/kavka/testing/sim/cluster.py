@@ -136,7 +136,7 @@ class SimCluster:
             self._start(workload)
         self._until(START_SECONDS, "the workloads do not begin", lambda: self._are("running"))
         self.checks.start()
-        self.faults.start(TROUBLE_SECONDS)
+        self.faults.start()
         world.run_until(world.now + TROUBLE_SECONDS)
         self.faults.stop()
         self._until(CALM_SECONDS, "the cluster is not well though nothing hinders it", self.checks.all_is_well)

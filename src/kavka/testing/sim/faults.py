@@ -35,7 +35,7 @@ class Faults:
         self.done: list[str] = []
         """What was done, for whoever looks into a run."""
 
-    def start(self, seconds: float) -> None:
+    def start(self) -> None:
         """Begin; some things are wrong for the whole run."""
         self._going_on = True
         chance = self._world.random

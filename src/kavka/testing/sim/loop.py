@@ -8,6 +8,7 @@ are numbered in the order of their making, so that sets of them have the same or
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 from asyncio import events
 from collections.abc import Callable, Coroutine, Generator, Iterable
@@ -110,19 +111,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._scheduled.clear()
         self._readers.clear()
 
-    def bury(self, tasks: Iterable[asyncio.Task[Any]]) -> list[BaseException]:
-        """After the end of the world: end tasks wherever they stand; what they had to say about that."""
-        said: list[BaseException] = []
+    def bury(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
+        """After the end of the world: end tasks wherever they stand, whatever they have to say about that."""
         for task in tasks:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             for _ in range(BURIALS):
-                try:
+                with contextlib.suppress(BaseException):
                     task.get_coro().close()
                     break
-                except BaseException as error:
-                    said.append(error)
         self.drop()
-        return said
 
     def readable(self, fd: int) -> None:
         """A watched descriptor has something to read."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from jvm.differential.areas.quotas import alter, describe
+from jvm.differential.areas.quotas import alter
 from jvm.java_tools import Java
 from jvm.nodes import APACHE, KAVKA, running
 
@@ -26,24 +26,27 @@ def topic(name: str, partitions: int = 1) -> CreateTopicsRequest:
     return CreateTopicsRequest(topics=[wanted], timeout_ms=30_000)
 
 
+def produce(topic: str, size: int) -> ProduceRequest:
+    builder = BatchBuilder()
+    builder.append(None, b"v" * size, 1)
+    data = PartitionProduceData(index=0, records=builder.build())
+    return ProduceRequest(acks=1, timeout_ms=30_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])])
+
+
 def delays(bootstrap: str) -> list[tuple[str, int, int]]:
     """What is asked for, and the error code and the time to wait that are the answer; each on a new connection."""
     admin = Raw(bootstrap)
-    assert admin.call(topic("delayed"), 7).topics[0].error_code == 0
+    for name in ("delayed", "probed"):
+        assert admin.call(topic(name), 7).topics[0].error_code == 0
     admin.call(alter(((("client-id", "slow"),), list(QUOTAS))), 1)
+    # Changes are applied in order, and are shown before they have effect: the later one's effect is waited for.
+    admin.call(alter(((("client-id", "probe"),), [("producer_byte_rate", 1.0)])), 1)
+    admin.close()
     deadline = time.monotonic() + PATIENCE_S
-    while not admin.call(describe(), 1).entries:
+    while asked(bootstrap, produce("probed", 100), 9, "probe")[1] == 0:
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    admin.close()
-    time.sleep(1)  # Kafka shows quotas before its managers have them
-    told = []
-    for size in SIZES:
-        builder = BatchBuilder()
-        builder.append(None, b"v" * size, 1)
-        data = PartitionProduceData(index=0, records=builder.build())
-        rows = [TopicProduceData(name="delayed", partition_data=[data])]
-        told.append(("produce", *asked(bootstrap, ProduceRequest(acks=1, timeout_ms=30_000, topic_data=rows), 9)))
+    told = [("produce", *asked(bootstrap, produce("delayed", size), 9)) for size in SIZES]
     for offset in (0, 1, 2):
         wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=900_100)
         topics = [FetchTopic(topic="delayed", partitions=[wanted])]
@@ -54,8 +57,8 @@ def delays(bootstrap: str) -> list[tuple[str, int, int]]:
     return told
 
 
-def asked(bootstrap: str, request: object, version: int) -> tuple[int, int]:
-    raw = Raw(bootstrap, "slow")
+def asked(bootstrap: str, request: object, version: int, client_id: str = "slow") -> tuple[int, int]:
+    raw = Raw(bootstrap, client_id)
     try:
         answer = raw.call(request, version)
     finally:

@@ -116,4 +116,6 @@ def test_a_file_is_read_again(tmp_path):
 
 @pytest.mark.parametrize("kid", ["", "é", "a\nb"])
 def test_odd_names_are_names(kid):
-    ring(Server(document("old"))).miss(kid)
+    loaded = ring(Server(document("old")))
+    loaded.miss(kid)
+    assert loaded._wanted.is_set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import Literal
+from typing import Final, Literal
 
 from kavka.model.errors import KafkaError
 from kavka.testing.sim.client import Client, Workload
@@ -12,6 +12,7 @@ from kavka.testing.sim.client import Client, Workload
 TOPIC = "clicks"
 PARTITIONS = 3
 Protocol = Literal["consumer", "classic"]
+LAST_LOOK_SECONDS: Final = 40.0
 GROUPS: dict[str, Protocol] = {"new": "consumer", "old": "classic"}
 
 
@@ -96,7 +97,8 @@ class Members(Workload):
         """A last member of each group reads what nobody has; then all are gone."""
         pool = client.pool()
         for group in GROUPS:
-            while not self._all_given(client, group):
+            deadline = client.now + LAST_LOOK_SECONDS
+            while not self._all_given(client, group) and client.now < deadline:
                 await self._live(client, group, client.now + 30)
             while (await client.admin(pool).describe_group(group)).members:  # noqa: ASYNC110  (the brokers tell nobody)
                 await asyncio.sleep(0.5)
