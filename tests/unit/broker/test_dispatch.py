@@ -134,6 +134,30 @@ def test_a_handler_that_waits_more_than_once_is_answered_through_its_slot():
     assert decoded(pieces, ApiKey.DESCRIBE_CLUSTER, 1)[1].cluster_id == "later"
 
 
+def test_who_waited_for_what_failed_has_not_held_the_loop(monkeypatch, caplog):
+    now = [1000.0]
+    for module in ("dispatch", "holding"):
+        monkeypatch.setattr(f"kavka.broker.{module}.monotonic", lambda: now[0])
+
+    @handler(DescribeClusterRequest, NOTHING)
+    async def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+
+        def fail():
+            now[0] += 30
+            future.set_exception(NotController())
+
+        loop.call_soon(loop.call_soon, fail)  # when it is waited for
+        with pytest.raises(NotController):
+            await future
+        return described("later")
+
+    pieces, _ = run(describe_cluster, REQUEST, 1)
+    assert decoded(pieces, ApiKey.DESCRIBE_CLUSTER, 1)[1].cluster_id == "later"
+    assert not caplog.records
+
+
 @pytest.mark.parametrize("wait", [False, True])
 def test_an_error_becomes_that_apis_response(wait):
     @handler(DescribeClusterRequest, NOTHING)

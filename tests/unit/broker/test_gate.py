@@ -108,6 +108,18 @@ def test_connections_of_one_principal_share_what_was_decided_and_all_of_them_a_b
     assert held <= setup.gate.remembered <= 20
 
 
+def test_what_went_with_a_connection_does_not_make_others_forget(monkeypatch):
+    monkeypatch.setattr(gate_module, "REMEMBERED_BY_ALL", 20)
+    setup = Setup()
+    stays = setup.context()
+    stays.allows(READ, TOPIC, "orders")
+    for number in range(100):
+        setup.context(f"User:{number}").allows(READ, TOPIC, "orders")  # and gone
+    decided = setup.authorizer.decided
+    stays.allows(READ, TOPIC, "orders")
+    assert setup.authorizer.decided == decided
+
+
 def test_what_is_forgotten_is_not_counted(monkeypatch):
     monkeypatch.setattr(gate_module, "REMEMBERED", 10)
     setup = Setup()
