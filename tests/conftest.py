@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,9 @@ from kavka.testing import Cluster
 # How long an example takes says more about the machine's other work than about the code.
 settings.register_profile("kavka", deadline=None)
 settings.load_profile("kavka")
+
+# A shell has what it starts in the background ignore this signal, and that is inherited by programs under test.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TOGETHER = {
     "spark": ("exactly_once", "jobs", "lake", "sink", "source", "stream"),
