@@ -19,6 +19,8 @@ SOURCES := $(wildcard src/kavka/kernels/*.py src/kavka/kernels/*.pxd) $(wildcard
 WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 PYTEST = $(BIN)/python -m pytest -q
 SIDE_BY_SIDE = --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
+# sslyze needs older libraries than ours: it has an environment of its own. Without it its tests say so.
+SSLYZE := .cache/sslyze/bin/sslyze
 SMALL := tests/unit tests/architecture
 
 .PHONY: help demo demo-node demo-tiered unit test coverage check bench bench-kafka compat-jvm clean setup
@@ -38,7 +40,7 @@ demo-tiered: setup ## Tiered storage: a node loses its disk and is made anew out
 unit: setup ## Run the tests that start no nodes and no Spark; within a minute
 	@$(PYTEST) $(SIDE_BY_SIDE) -m 'not apart' $(SMALL)
 
-test: setup ## Run the tests; those that measure time after the others
+test: setup $(SSLYZE) ## Run the tests; those that measure time after the others
 	@$(PYTEST) $(SIDE_BY_SIDE) -m 'not apart'
 	@$(PYTEST) -m apart
 
@@ -75,8 +77,18 @@ $(READY): pyproject.toml
 	@echo "Installing Kavka and its test tools into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'setuptools>=77' 'Cython>=3.1'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable '.[test]'
+	@if command -v krb5-config >/dev/null && command -v cc >/dev/null; then \
+		echo "Building gssapi"; $(BIN)/python -m pip install --quiet --disable-pip-version-check 'gssapi>=1.8' \
+		|| echo "gssapi cannot be built: Kerberos is not tested"; \
+		else echo "No libkrb5-dev or no C compiler: Kerberos is not tested"; fi
 	@$(BIN)/python -m compileall -q src
 	@touch $@
+
+$(SSLYZE): | $(READY)
+	@echo "Installing sslyze into .cache/sslyze"
+	@$(BIN)/python -m venv .cache/sslyze
+	@.cache/sslyze/bin/python -m pip install --quiet --disable-pip-version-check sslyze \
+		|| echo "sslyze cannot be installed: its tests say so"
 
 # Rebuilt when a kernel's source changes. Without a C compiler the plain-Python twins run.
 $(KERNELS): $(READY) $(SOURCES)

@@ -24,11 +24,14 @@ QUESTIONS = (
     "compressed",
     "fetches",
     "tls",
+    "acls",
+    "flood",
     "bulk",
     "many_topics",
     "groups",
     "share",
     "tiered",
+    "remote_segments",
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
@@ -51,7 +51,14 @@ def random_payloads(payload_bytes: int) -> list[bytes]:
     return [os.urandom(payload_bytes) for _ in range(POOL)]
 
 
-def produce(bootstrap: str, topic: Topic, pool: Sequence[bytes], count: int, codec: str) -> None:
+def produce(
+    bootstrap: str,
+    topic: Topic,
+    pool: Sequence[bytes],
+    count: int,
+    codec: str,
+    security: Mapping[str, str] | None = None,
+) -> None:
     """Send this many messages over all partitions of a topic; all are acknowledged when it returns."""
     failures: list[object] = []
     producer = Producer(
@@ -63,6 +70,7 @@ def produce(bootstrap: str, topic: Topic, pool: Sequence[bytes], count: int, cod
             "enable.idempotence": True,
             "delivery.report.only.error": True,
             "on_delivery": lambda error, message: failures.append(error),
+            **(security or {}),
         }
     )
     for number in range(count):
@@ -77,7 +85,9 @@ def produce(bootstrap: str, topic: Topic, pool: Sequence[bytes], count: int, cod
         raise BenchError(f"{left} messages were not sent, {len(failures)} failed: {failures[:1]}")
 
 
-def consume(bootstrap: str, topic: Topic, payload_bytes: int, count: int) -> None:
+def consume(
+    bootstrap: str, topic: Topic, payload_bytes: int, count: int, security: Mapping[str, str] | None = None
+) -> None:
     """Read this many messages of a topic from its start, with CRCs checked; raises unless all came whole."""
     consumer = Consumer(
         {
@@ -87,6 +97,7 @@ def consume(bootstrap: str, topic: Topic, payload_bytes: int, count: int) -> Non
             "check.crcs": True,
             "fetch.queue.backoff.ms": 1,  # librdkafka's default of a second makes it wait for itself
             "queued.max.messages.kbytes": 1 << 20,
+            **(security or {}),
         }
     )
     consumer.assign([TopicPartition(topic.name, index, 0) for index in range(topic.partitions)])

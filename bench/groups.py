@@ -84,9 +84,9 @@ def measure(node: Node, groups: int, gather: Callable[[list[Member], Topic], lis
         caller.call(FindCoordinatorRequest(coordinator_keys=["g"]), FIND)
     run = os.urandom(3).hex()
     members = [
-        Member(f"bench-{run}-{number}", f"{run}-{number}-{each}", connect(node.bootstrap))
+        Member(f"bench-{run}-{number}", f"{run}-{number}-{index}", connect(node.bootstrap))
         for number in range(groups)
-        for each in range(MEMBERS)
+        for index in range(MEMBERS)
     ]
     try:
         frames = gather(members, topic)
@@ -137,7 +137,7 @@ def gather_consumers(members: list[Member], topic: Topic) -> list[bytes]:
             member.send(consumer_heartbeat(member), GROUP_HEARTBEAT)
     else:
         raise BenchError("the groups do not come to rest")
-    if sum(len(one.partitions) for member in members for one in member.owned) != len(epochs) * PARTITIONS:
+    if sum(len(topic.partitions) for member in members for topic in member.owned) != len(epochs) * PARTITIONS:
         raise BenchError("not every partition has one owner")
     return [
         encode_request(
@@ -179,7 +179,9 @@ def gather_classic(members: list[Member], topic: Topic) -> list[bytes]:
         answer = member.answer(ApiKey.JOIN_GROUP, JOIN)
         check(answer.error_code, f"join of {member.id}")
         member.epoch = answer.generation_id
-        given = [SyncGroupRequestAssignment(member_id=one.member_id, assignment=b"x" * 40) for one in answer.members]
+        given = [
+            SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"x" * 40) for joined in answer.members
+        ]
         request = SyncGroupRequest(
             group_id=member.group,
             generation_id=member.epoch,

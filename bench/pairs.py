@@ -71,7 +71,7 @@ def heartbeats(node: Node) -> Run:
 
 
 QUESTIONS: dict[str, Callable[[Node], Run]] = {
-    one.__name__: one for one in (tiny_requests, batches, fetches, heartbeats)
+    question.__name__: question for question in (tiny_requests, batches, fetches, heartbeats)
 }
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.loader import Lane, Template, run
 from bench.node import Bench, Broker
@@ -58,12 +59,12 @@ def rows(bench: Bench) -> list[Row]:
             cold.append(read_cold(node, topic))
             raw.append(asyncio.run(read_raw(Path(store))))
             slowed.append(tail_ratio(node, topic))
-    best_cold, best_raw = max(one[0] for one in cold), max(raw)
-    per_cpu = max(one[1] for one in cold)
+    best_cold, best_raw = max(read.per_second for read in cold), max(raw)
+    per_cpu = max(read.per_cpu_second for read in cold)
     return [
         Row("copying to a directory", per_gb, "CPU-s / GB"),
-        Row("cold read, one reader", per_cpu, "MB / CPU-s", note=best_of([one[1] for one in cold])),
-        Row("cold read, one reader", best_cold, "MB / s", note=best_of([one[0] for one in cold])),
+        Row("cold read, one reader", per_cpu, "MB / CPU-s", note=best_of([read.per_cpu_second for read in cold])),
+        Row("cold read, one reader", best_cold, "MB / s", note=best_of([read.per_second for read in cold])),
         Row("share of the raw store's speed", 100 * best_cold / best_raw, "%", at_least(70)),
         Row(
             f"tail with {COLD_READERS} cold readers, against without",
@@ -128,11 +129,18 @@ def walk_cold(bootstrap: str, topic: Topic, partition: int) -> int:
     return size
 
 
-def read_cold(node: Broker, topic: Topic) -> tuple[float, float]:
+class ColdRead(NamedTuple):
     """Megabytes per second, and per CPU-second of the node, of one cold reader."""
+
+    per_second: float
+    per_cpu_second: float
+
+
+def read_cold(node: Broker, topic: Topic) -> ColdRead:
+    """Read the backlog once, with one reader."""
     cpu, began = node.cpu_seconds(), time.perf_counter()
     megabytes = sum(walk_cold(node.bootstrap, topic, index) for index in range(PARTITIONS)) / 1e6
-    return megabytes / (time.perf_counter() - began), megabytes / (node.cpu_seconds() - cpu)
+    return ColdRead(megabytes / (time.perf_counter() - began), megabytes / (node.cpu_seconds() - cpu))
 
 
 async def read_raw(folder: Path) -> float:
@@ -160,14 +168,14 @@ def cold_readers(node: Broker, topic: Topic) -> Iterator[None]:
         context.Process(target=read_for_ever, args=(node.bootstrap, topic, index % PARTITIONS), daemon=True)
         for index in range(COLD_READERS)
     ]
-    for one in readers:
-        one.start()
+    for reader in readers:
+        reader.start()
     try:
         yield
     finally:
-        for one in readers:
-            one.kill()
-            one.join()
+        for reader in readers:
+            reader.kill()
+            reader.join()
 
 
 def tail_ratio(node: Broker, topic: Topic) -> float:

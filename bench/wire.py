@@ -117,9 +117,9 @@ class Caller:
             for name in names
         ]
         made = self.ask(CreateTopicsRequest(topics=wanted)).topics
-        for one in made:
-            check(one.error_code, f"create {one.name}")
-        return [Topic(one.name, one.topic_id, partitions) for one in made]
+        for topic in made:
+            check(topic.error_code, f"create {topic.name}")
+        return [Topic(topic.name, topic.topic_id, partitions) for topic in made]
 
     def create_topic(self, partitions: int, configs: dict[str, str] | None = None) -> Topic:
         """Create a topic with a name nobody has, and wait until all of it is served."""
@@ -129,7 +129,7 @@ class Caller:
         deadline = time.monotonic() + TIMEOUT_S
         while True:
             answer = self.ask(request)
-            codes = {part.error_code for one in answer.responses for part in one.partitions} | {answer.error_code}
+            codes = {part.error_code for topic in answer.responses for part in topic.partitions} | {answer.error_code}
             if codes == {0} or time.monotonic() > deadline:
                 check(max(codes), f"fetch of the new {topic.name}")
                 return topic
@@ -138,8 +138,8 @@ class Caller:
     def delete_topics(self, names: Sequence[str]) -> None:
         """Delete topics in one request."""
         wanted = [DeleteTopicState(name=name, topic_id=Uuid.ZERO) for name in names]
-        for one in self.ask(DeleteTopicsRequest(topics=wanted, timeout_ms=60_000)).responses:
-            check(one.error_code, f"delete {one.name}")
+        for topic in self.ask(DeleteTopicsRequest(topics=wanted, timeout_ms=60_000)).responses:
+            check(topic.error_code, f"delete {topic.name}")
 
     def list_topics(self) -> list[str]:
         """The names of all topics."""

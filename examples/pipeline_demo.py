@@ -155,9 +155,9 @@ class Watcher:
 
     def line(self, written: int) -> str:
         """How things stand."""
-        kept = self.rows.get("orders", 0)
+        in_table = self.rows.get("orders", 0)
         return (
-            f"{written:,} orders written, {kept:,} in the Delta table, {self.dead:,} dead letters, "
+            f"{written:,} orders written, {in_table:,} in the Delta table, {self.dead:,} dead letters, "
             f"{len(self.windows)} windows closed"
         )
 

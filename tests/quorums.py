@@ -30,7 +30,7 @@ from kavka.protocol.schemas import add_raft_voter, remove_raft_voter
 from kavka.quorum.controller_loop import ControllerLoop
 from kavka.quorum.driver import RaftDriver
 from kavka.quorum.format import format_dirs, random_id, read_bootstrap
-from kavka.quorum.settings import Member, QuorumSettings, SnapshotRules
+from kavka.quorum.settings import MetadataReplica, QuorumSettings, SnapshotRules
 from kavka.quorum.voters import ReplicaKey, Voter
 from kavka.raft.core import Peer, RaftConfig
 from kavka.raft.voters import VoterSet
@@ -78,11 +78,11 @@ class Node:
     async def start(self, peers, *, cluster_id=CLUSTER, rules=None, clean=False):
         clock = SystemClock()
         endpoints = (self.endpoint,) if self.controller else ()
-        member = Member(self.id, self.directory_id, cluster_id, endpoints, self.controller)
+        replica = MetadataReplica(self.id, self.directory_id, cluster_id, endpoints, self.controller)
         bootstrap = tuple(Peer(-2 - number, (peer.endpoint,)) for number, peer in enumerate(peers))
         static = VoterSet(Voter(ReplicaKey(node.id), (node.endpoint,)) for node in self.static)
         settings = QuorumSettings(voters=static, bootstrap=bootstrap, raft=TIMES._replace(auto_join=self.auto_join))
-        quorum = RaftDriver(self.disk, self.root, member, settings, clock, Connector())
+        quorum = RaftDriver(self.disk, self.root, replica, settings, clock, Connector())
         machine = None
         if self.controller:
             machine = Controller(self.id, cluster_id, broker_values({}), draw=random.randint, new_id=random_id)

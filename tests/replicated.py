@@ -13,9 +13,9 @@ from typing import Any
 from kavka.broker.context import Context
 from kavka.broker.dispatch import Dispatcher
 from kavka.broker.handlers import load
-from kavka.broker.handlers.fetch import Fetch
+from kavka.broker.handlers.fetch import FetchHandler
 from kavka.broker.handlers.marks import NOTHING, handler
-from kavka.broker.handlers.produce import Produce
+from kavka.broker.handlers.produce import ProduceHandler
 from kavka.client.connection import Connection
 from kavka.client.connector import Connector
 from kavka.controller.bootstrap import bootstrap_records
@@ -34,6 +34,7 @@ from kavka.model.settings import broker_values
 from kavka.model.types import Endpoint, Uuid
 from kavka.net.limits import ConnectionLimits
 from kavka.net.server import Server, SocketOptions, bind
+from kavka.pacing.lane import Lane
 from kavka.protocol.registry import API, ApiKey
 from kavka.protocol.schemas.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kavka.protocol.schemas.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
@@ -48,7 +49,7 @@ from kavka.replica.manager import ReplicaManager
 from kavka.replica.partition import Partition
 from kavka.replica.stopping import stop_cleanly
 from kavka.replica.syncing import Syncer
-from kavka.replica.waiting import Waiting
+from kavka.replica.waiting import Purgatory
 from kavka.replication.isr import IsrChange, IsrOutcome
 from kavka.storage.dirs import take_clean_shutdown
 from kavka.storage.disk import RealDisk
@@ -108,7 +109,7 @@ class Node:
         self.replicas = ReplicaManager(self.id, self.disk, [directory], self.settings, CLOCK, new_name)
         self.checkpoints = self.replicas.checkpoints
         self.syncer = Syncer(loop)
-        self.waiting = Waiting(loop)
+        self.waiting = Purgatory(loop)
         listener = bind(LISTENER, "127.0.0.1", self.port, SocketOptions())
         self.port = listener.port
         self.fetchers = Fetchers(
@@ -129,8 +130,8 @@ class Node:
         sessions = FetchSessions(100, 120_000, lambda: random.randint(1, 2**31 - 1))
         async with asyncio.TaskGroup() as tasks:
             hot: Any = {
-                ApiKey.PRODUCE: Produce(self.replicas, self.syncer, CLOCK, self.waiting),
-                ApiKey.FETCH: Fetch(self.replicas, sessions, self.waiting, CLOCK, 50 << 20),
+                ApiKey.PRODUCE: ProduceHandler(self.replicas, self.syncer, CLOCK, self.waiting, Lane()),
+                ApiKey.FETCH: FetchHandler(self.replicas, sessions, self.waiting, CLOCK, 50 << 20),
             }
             services = [self.replicas, self.checkpoints, self.waiting]
             stems = ("api_versions", "list_offsets", "delete_records")

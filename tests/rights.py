@@ -314,6 +314,12 @@ CASES = [
             (GROUP_CONFIG, on_group("ALTER_CONFIGS")),
         )
     ),
+    Case(
+        "alter_replica_log_dirs",
+        2,
+        {"dirs": [{"path": "/nowhere", "topics": [{"name": "t", "partitions": [0]}]}]},
+        (on_cluster("ALTER"),),
+    ),
     Case("describe_log_dirs", 3, {"topics": []}, (on_cluster("DESCRIBE"),)),
     Case(
         "create_partitions",
@@ -534,6 +540,8 @@ NOBODY_IS_ASKED = {
     "api_versions": "it is how connections begin",
     "describe_cluster": "only the operations in it are for those who may describe the cluster",
     "expire_delegation_token": "tokens are their owners' and renewers'",
+    "get_telemetry_subscriptions": "clients are measured for the operator, whoever they are",
+    "push_telemetry": "clients are measured for the operator, whoever they are",
     "renew_delegation_token": "tokens are their owners' and renewers'",
     "sasl_authenticate": "it is how clients log in",
     "sasl_handshake": "it is how clients log in",

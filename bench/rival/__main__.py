@@ -24,10 +24,10 @@ from bench.rival import apache, kavka, machine, results
 from bench.rival.family import split_cores
 from bench.rival.figures import KAFKA, KAVKA, Sample, failures, lines, tally
 from bench.rival.table import on_screen
-from bench.rival.target import STEADY, Scale
+from bench.rival.target import STEADY, Encrypted, Scale
 from bench.wire import Caller
 
-QUESTIONS = ("startup", "acks", "bulk", "raw", "partitions", "connections", "fanout", "cluster")
+QUESTIONS = ("startup", "acks", "bulk", "raw", "tls", "partitions", "connections", "fanout", "share", "cluster")
 PAIRS = 5
 DOCUMENT = Path(__file__).resolve().parents[1] / "RESULTS.md"
 STARTERS = {KAFKA: apache.running, KAVKA: kavka.running}
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     questions = options.only or list(QUESTIONS)
     pairs = options.pairs or (1 if options.quick else PAIRS)
     facts = {**machine.facts(brokers, client), "sizes": "small (--quick)" if options.quick else "full"}
-    kept = OUT / f"rival-{time.strftime('%Y-%m-%dT%H-%M-%S')}.json"
+    samples_file = OUT / f"rival-{time.strftime('%Y-%m-%dT%H-%M-%S')}.json"
     samples: list[Sample] = []
     interrupted = False
     try:
@@ -61,10 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         interrupted = True
         console.print("interrupted: what was measured until now follows")
-    results.save(samples, facts, kept)
+    results.save(samples, facts, samples_file)
     whole = not (interrupted or options.quick) and questions == list(QUESTIONS) and pairs >= PAIRS
-    _report(samples, facts, options.results or (DOCUMENT if whole else kept.with_suffix(".md")), console)
-    console.print(f"every sample: {os.path.relpath(kept)}")
+    _report(samples, facts, options.results or (DOCUMENT if whole else samples_file.with_suffix(".md")), console)
+    console.print(f"every sample: {os.path.relpath(samples_file)}")
     return 130 if interrupted else 0
 
 
@@ -101,7 +101,8 @@ def _ask(question: str, rival: str, pair: int, scale: Scale, cores: frozenset[in
     folder = scratch / f"{rival}-{question}-{pair}"
     try:
         config = {**STEADY, **getattr(module, "CONFIG", {})}
-        with STARTERS[rival](folder, cores, module.NODES, config) as target:
+        encrypted = Encrypted.made(scratch / "certificates") if getattr(module, "ENCRYPTED", False) else None
+        with STARTERS[rival](folder, cores, module.NODES, config, encrypted) as target:
             with Caller(target.bootstrap.split(",")[0]) as caller:
                 caller.new_producer()  # waits until the node can give producer ids too
             found = module.figures(target, scale)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.rival.family import Family
 from bench.rival.figures import KAFKA
-from bench.rival.target import SINGLE_NODE, Target, await_brokers
+from bench.rival.target import SINGLE_NODE, Encrypted, Target, await_brokers
 from bench.wire import BenchError
 from kavka.testing.local import free_ports
 
@@ -50,37 +50,41 @@ def versions() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def running(folder: Path, cores: frozenset[int], nodes: int, config: Mapping[str, str]) -> Iterator[Target]:
-    """Fresh nodes, formatted before the clock starts."""
+def running(
+    folder: Path, cores: frozenset[int], nodes: int, config: Mapping[str, str], encrypted: Encrypted | None = None
+) -> Iterator[Target]:
+    """Fresh nodes, formatted before the clock starts; one alone may have a listener for TLS."""
+    tls = "" if encrypted is None else f",SSL://{encrypted.bootstrap}"
     ports = free_ports(2 * nodes)
     addresses, controllers = ([f"127.0.0.1:{port}" for port in half] for half in (ports[:nodes], ports[nodes:]))
     voters = ",".join(f"{number}@{address}" for number, address in enumerate(controllers, 1))
     files, logs = [], []
     for number, (address, controller) in enumerate(zip(addresses, controllers, strict=True), 1):
-        home = folder / f"node-{number}"
-        home.mkdir(parents=True)
+        node_dir = folder / f"node-{number}"
+        node_dir.mkdir(parents=True)
         values = {
             "node.id": str(number),
             "process.roles": "broker,controller",
-            "listeners": f"PLAINTEXT://{address},CONTROLLER://{controller}",
+            "listeners": f"PLAINTEXT://{address},CONTROLLER://{controller}{tls}",
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": voters,
-            "log.dirs": str(home / "data"),
+            "log.dirs": str(node_dir / "data"),
             **(SINGLE_NODE if nodes == 1 else {}),
             **config,
+            **({} if encrypted is None else encrypted.config),
         }
-        file = home / "server.properties"
+        file = node_dir / "server.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
         _format(file)
         files.append(file)
-        logs.append(home / "node.log")
+        logs.append(node_dir / "node.log")
     family = Family(cores)
     try:
         began = time.perf_counter()
         for file, log in zip(files, logs, strict=True):
             family.start(_command("kafka.Kafka", str(file)), log)
         await_brokers(family, addresses, logs)
-        yield Target(KAFKA, ",".join(addresses), family, time.perf_counter() - began)
+        yield Target(KAFKA, ",".join(addresses), family, time.perf_counter() - began, encrypted)
     finally:
         family.end()
 

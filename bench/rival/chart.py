@@ -51,15 +51,15 @@ def chart(rows: Sequence[Line]) -> str:
 
 
 def _bar(row: Line, y: float, low: float, high: float) -> list[str]:
-    one, end = _x(1, low, high), _x(row.advantage, low, high)
+    parity, end = _x(1, low, high), _x(row.advantage, low, high)
     left, right = (_x(edge, low, high) for edge in row.advantages)
-    start, width = min(one, end), max(1.0, abs(end - one))
+    start, width = min(parity, end), max(1.0, abs(end - parity))
     middle = y + ROW / 2 - 2
     return [
         f'<text x="24" y="{y + 11:.0f}">{escape(row.case)}</text>',
         f'<rect x="{start:.1f}" y="{y:.0f}" width="{width:.1f}" height="{ROW - 5}" fill="{FILLS[row.verdict]}"/>',
         f'<line class="w" x1="{left:.1f}" x2="{right:.1f}" y1="{middle:.1f}" y2="{middle:.1f}"/>',
-        f'<text x="{max(one, end, right) + 6:.1f}" y="{y + 11:.0f}">{row.advantage:.2g}×</text>',
+        f'<text x="{max(parity, end, right) + 6:.1f}" y="{y + 11:.0f}">{row.advantage:.2g}×</text>',
     ]
 
 

@@ -69,7 +69,7 @@ class Line:
     @property
     def advantages(self) -> tuple[float, float]:
         """The worst and the best pair for Kavka."""
-        turned = sorted(one if self.better == "more" else 1 / one for one in self.ratios)
+        turned = sorted(ratio if self.better == "more" else 1 / ratio for ratio in self.ratios)
         return turned[0], turned[-1]
 
     @property
@@ -109,9 +109,9 @@ def lines(samples: Iterable[Sample]) -> list[Line]:
         whole = [number for number in numbers if all((number, rival) in values for rival in RIVALS)]
         usable = [number for number in whole if all(_counts(values[number, rival].value) for rival in RIVALS)]
         if usable:
-            one = values[usable[0], KAVKA]
+            figure = values[usable[0], KAVKA]
             kafka, kavka = (tuple(values[number, rival].value for number in usable) for rival in RIVALS)
-            found.append(Line(question, case, one.unit, one.better, one.aim, kafka, kavka))
+            found.append(Line(question, case, figure.unit, figure.better, figure.aim, kafka, kavka))
     return found
 
 

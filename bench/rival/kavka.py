@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.rival.family import Family
 from bench.rival.figures import KAVKA
-from bench.rival.target import SINGLE_NODE, START_TIMEOUT_S, Target, await_brokers
+from bench.rival.target import SINGLE_NODE, START_TIMEOUT_S, Encrypted, Target, await_brokers
 from bench.wire import BenchError
 from kavka.testing.local import free_ports
 
@@ -39,21 +39,28 @@ def prepare() -> None:
 
 
 @contextlib.contextmanager
-def running(folder: Path, cores: frozenset[int], nodes: int, config: Mapping[str, str]) -> Iterator[Target]:
-    """Fresh nodes; one formats itself as it starts."""
+def running(
+    folder: Path, cores: frozenset[int], nodes: int, config: Mapping[str, str], encrypted: Encrypted | None = None
+) -> Iterator[Target]:
+    """Fresh nodes; one formats itself as it starts, and may have a listener for TLS."""
     folder.mkdir(parents=True)
     family = Family(cores)
     try:
         began = time.perf_counter()
-        addresses = (_alone if nodes == 1 else _cluster)(family, folder, nodes, config)
-        yield Target(KAVKA, ",".join(addresses), family, time.perf_counter() - began)
+        alone = nodes == 1
+        addresses = _alone(family, folder, config, encrypted) if alone else _cluster(family, folder, nodes, config)
+        yield Target(KAVKA, ",".join(addresses), family, time.perf_counter() - began, encrypted)
     finally:
         family.end()
 
 
-def _alone(family: Family, folder: Path, nodes: int, config: Mapping[str, str]) -> list[str]:
+def _alone(family: Family, folder: Path, config: Mapping[str, str], encrypted: Encrypted | None) -> list[str]:
     address, log = f"127.0.0.1:{free_ports(1)[0]}", folder / "node.log"
-    command = [str(PROGRAM), "serve", "--data-dir", str(folder / "data"), "--listen", address]
+    command = [str(PROGRAM), "serve", "--data-dir", str(folder / "data")]
+    if encrypted is None:
+        command += ["--listen", address]
+    else:
+        config = {**config, **encrypted.config, "listeners": f"PLAINTEXT://{address},SSL://{encrypted.bootstrap}"}
     family.start(command + _overrides({**SINGLE_NODE, **config}), log)
     await_brokers(family, [address], [log])
     return [address]

@@ -67,7 +67,9 @@ def create_topic(bootstrap: str, partitions: int, replicas: int) -> Topic:
     deadline = time.monotonic() + STALL_S
     while True:
         found = admin.list_topics(name, timeout=STALL_S).topics[name].partitions.values()
-        if len(found) == partitions and all(one.leader >= 0 and len(one.isrs) == replicas for one in found):
+        if len(found) == partitions and all(
+            partition.leader >= 0 and len(partition.isrs) == replicas for partition in found
+        ):
             return Topic(name, Uuid.ZERO, partitions)
         if time.monotonic() > deadline:
             raise BenchError(f"{name} is not in sync after {STALL_S:g} s")

@@ -34,14 +34,14 @@ def save(samples: Sequence[Sample], facts: Mapping[str, str], path: Path) -> Non
 def load(path: Path) -> tuple[list[Sample], dict[str, str]]:
     """A run that was kept."""
     document = json.loads(path.read_text())
-    return [_sample(one) for one in document["samples"]], document["facts"]
+    return [_sample(row) for row in document["samples"]], document["facts"]
 
 
-def _sample(kept: dict[str, Any]) -> Sample:
-    figure = kept["figure"]
+def _sample(row: dict[str, Any]) -> Sample:
+    figure = row["figure"]
     if figure is not None:
         figure = Figure(**{**figure, "aim": None if figure["aim"] is None else Target(**figure["aim"])})
-    return Sample(**{**kept, "figure": figure})
+    return Sample(**{**row, "figure": figure})
 
 
 def write(samples: Sequence[Sample], facts: Mapping[str, str], path: Path, notes: str = "") -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.rival.family import Family
 from bench.wire import BenchError
+from kavka.testing.local import free_ports
+from kavka.testing.secured import Secured
 
 START_TIMEOUT_S = 180.0
 _POLL_S = 0.005
@@ -22,7 +25,27 @@ SINGLE_NODE = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Encrypted:
+    """A second listener, for TLS, and who vouches for it."""
+
+    bootstrap: str
+    authority: Path
+    config: Mapping[str, str]
+    """What both rivals are told of it."""
+
+    @classmethod
+    def made(cls, folder: Path) -> Encrypted:
+        """A listener that any rival can have, with a new key in PEM."""
+        secured = Secured(folder)
+        protocols = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SSL:SSL"
+        config = {**secured.tls, "listener.security.protocol.map": protocols}
+        return cls(f"127.0.0.1:{free_ports(1)[0]}", folder / "ca.pem", config)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +56,7 @@ class Target:
     bootstrap: str
     family: Family
     started_in_seconds: float
+    encrypted: Encrypted | None = None
 
     def cpu_seconds(self) -> float:
         """CPU time of all its processes so far."""

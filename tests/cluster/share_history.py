@@ -1,26 +1,34 @@
-"""What members of a share group saw and said, and what of it cannot be.
+"""What members of a share group were sent and said, and what of it cannot be.
 
 Kafka's rules: an acquisition is not remembered, so a new leader delivers what was acquired and not answered as if it
-had never been; everything that was answered holds for good.
+had never been; everything that was answered holds for good. When leaders changed is read from the metadata log, so that
+whatever happens without a change of leader is judged exactly.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
 
 Where = tuple[int, int]
 """Partition and offset."""
 
+ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
+FINAL: Final = (ACCEPT, REJECT)
+
 
 class Delivery(NamedTuple):
-    """A record that a member got."""
+    """A record that a node had a member acquire, between the time of a request and that of its response."""
 
     where: Where
     member: str
-    deliveries: int
-    at: float
+    node: int
+    delivery_count: int
+    sent: float
+    came: float
 
 
 class Said(NamedTuple):
@@ -28,64 +36,155 @@ class Said(NamedTuple):
 
     where: Where
     member: str
-    how: str
-    deliveries: int
-    at: float
-    """When it was answered."""
+    how: int
+    sent: float
+    answered: float
     holds: bool | None
+
+
+class LeaderChange(NamedTuple):
+    """A leader of a partition (-1: none), and since when, as the controller wrote it."""
+
+    at: float
+    leader: int
+
+
+Leaders = Mapping[int, Sequence[LeaderChange]]
+"""By partition, in order."""
 
 
 class ShareHistory:
     """Collects events; `faults` says what of them cannot be."""
 
-    def __init__(self, limit: int, stale_seconds: float) -> None:
+    def __init__(self, limit: int, lock_seconds: float) -> None:
         self.deliveries: list[Delivery] = []
         self.said: list[Said] = []
-        self.disruptions: list[float] = []
-        """When leaders may have changed."""
+        self.ended: defaultdict[tuple[str, int], list[float]] = defaultdict(list)
+        """By member and node: when it gave up a session there, and so all that it held."""
         self._limit = limit
-        self._stale_seconds = stale_seconds
+        self._lock_seconds = lock_seconds
 
-    def faults(self, produced: Iterable[Where]) -> list[str]:
-        """Everything that must not have happened."""
-        by_record: defaultdict[Where, list[Delivery]] = defaultdict(list)
-        for one in self.deliveries:
-            by_record[one.where].append(one)
-        found = [f"{one} is over the limit" for one in self.deliveries if one.deliveries > self._limit]
-        for where, deliveries in by_record.items():
-            found += self._held_twice(where, deliveries)
-            if len(deliveries) > self._limit + len(self.disruptions):
-                found.append(f"{where} was delivered {len(deliveries)} times")
-        found += self._after_accepting(by_record)
-        found += self._never_done(by_record, produced)
-        return found
+    @property
+    def delivered(self) -> set[Where]:
+        """The records that somebody got."""
+        return {one.where for one in self.deliveries}
 
-    def _held_twice(self, where: Where, deliveries: list[Delivery]) -> list[str]:
-        """Two members with the same count had the record at once, unless its leader had forgotten the first."""
-        found = []
-        first: dict[int, Delivery] = {}
-        for one in sorted(deliveries, key=lambda each: each.at):
-            before = first.setdefault(one.deliveries, one)
-            between = (at for at in self.disruptions if before.at - self._stale_seconds <= at <= one.at)
-            if before is not one and not any(between):
-                found.append(f"{where} was held twice: {before} and {one}")
-        return found
-
-    def _after_accepting(self, by_record: dict[Where, list[Delivery]]) -> list[str]:
-        found = []
-        for said in self.said:
-            if said.how == "accept" and said.holds:
-                for one in by_record[said.where]:
-                    later = one.at - said.at
-                    if later > 0 and (one.deliveries > said.deliveries or later > self._stale_seconds):
-                        found.append(f"{one} came after {said}")
-        return found
-
-    def _never_done(self, by_record: dict[Where, list[Delivery]], produced: Iterable[Where]) -> list[str]:
-        """Everybody is done: each record was accepted or rejected, or delivered as often as it may be."""
-        done = {said.where for said in self.said if said.how != "release" and said.holds is not False}
-        spent = {where for where, some in by_record.items() if max(one.deliveries for one in some) >= self._limit}
-        lost = [where for where in produced if where not in done and where not in spent]
-        return [
-            f"{where} was lost: {by_record[where]} {[one for one in self.said if one.where == where]}" for where in lost
+    def faults(self, leaders: Leaders) -> list[str]:
+        """Everything that must not have happened until now."""
+        judge = _Judge(self, leaders)
+        found = [
+            f"{one} is over the limit of {self._limit}" for one in self.deliveries if one.delivery_count > self._limit
         ]
+        for where in judge.deliveries:
+            found += judge.held_twice(where)
+            found += judge.counted_wrong(where, self._limit)
+            found += judge.came_after_accepting(where)
+            found += judge.ended_twice(where)
+        return found
+
+    def lost(self, produced: Iterable[Where]) -> list[str]:
+        """Everybody is done: each record was accepted or rejected, or delivered as often as it may be."""
+        done = {said.where for said in self.said if said.how in FINAL and said.holds is not False}
+        spent = {one.where for one in self.deliveries if one.delivery_count >= self._limit}
+        left = sorted(set(produced) - done - spent)
+        return [f"{where} was lost: {self.of(where)}" for where in left]
+
+    def of(self, where: Where) -> list[Delivery | Said]:
+        """What happened to a record, in order."""
+        events: list[Delivery | Said] = [one for one in self.deliveries if one.where == where]
+        return sorted([*events, *(one for one in self.said if one.where == where)], key=lambda one: one.sent)
+
+    def held_until(self, one: Delivery, said: Iterable[Said]) -> float:
+        """Until when a member surely had a record: it began no later than when the response came."""
+        words = sorted((word for word in said if word.member == one.member), key=lambda word: word.sent)
+        end = self.locked_until(one, words)
+        first = next((word.sent for word in words if word.how != RENEW and one.came <= word.sent), end)
+        return min([end, first, *(at for at in self.ended[one.member, one.node] if at >= one.came)])
+
+    def locked_until(self, one: Delivery, words: Iterable[Said]) -> float:
+        """Until when a lock lasted if nobody ended it."""
+        end = one.sent + self._lock_seconds
+        for word in words:
+            if word.how == RENEW and word.holds and one.came <= word.sent < end:
+                end = word.sent + self._lock_seconds
+        return end
+
+
+class _Judge:
+    """Looks at the history of each record beside that of its partition's leaders."""
+
+    def __init__(self, history: ShareHistory, leaders: Leaders) -> None:
+        self.deliveries: defaultdict[Where, list[Delivery]] = defaultdict(list)
+        for one in sorted(history.deliveries, key=lambda one: one.came):
+            self.deliveries[one.where].append(one)
+        self._said: defaultdict[Where, list[Said]] = defaultdict(list)
+        for word in history.said:
+            self._said[word.where].append(word)
+        self._history = history
+        self._leaders = leaders
+        self._times = {partition: [change.at for change in changes] for partition, changes in leaders.items()}
+
+    def held_twice(self, where: Where) -> list[str]:
+        """Two members surely had the record at the same moment, from a node that led all the time."""
+        said = self._said[where]
+        held = [(one, self._history.held_until(one, said)) for one in self.deliveries[where]]
+        return [
+            f"{where} had two locks: {one} until {end} and {other} until {other_end}"
+            for place, (one, end) in enumerate(held)
+            for other, other_end in held[place + 1 :]
+            if other.came < min(end, other_end) and self._same_leader(one, other)
+        ]
+
+    def counted_wrong(self, where: Where, limit: int) -> list[str]:
+        """A delivery that does not count, or more of them than can have been forgotten."""
+        deliveries = self.deliveries[where]
+        found = [
+            f"{where} was counted wrong: {one} and then {other}"
+            for one, other in pairwise(deliveries)
+            if other.sent > one.came and other.delivery_count <= one.delivery_count and self._same_leader(one, other)
+        ]
+        changes = self._changes(where[0], min(one.sent for one in deliveries), deliveries[-1].came)
+        if len(deliveries) > limit + changes:
+            found.append(f"{where} was delivered {len(deliveries)} times, while its leader changed {changes} times")
+        return found
+
+    def came_after_accepting(self, where: Where) -> list[str]:
+        """A node that leads gave out what had been accepted, and answered so, before it was asked."""
+        accepted = [said for said in self._said[where] if said.how == ACCEPT and said.holds]
+        return [
+            f"{one} came after {said}"
+            for said in accepted
+            for one in self.deliveries[where]
+            if one.sent > said.answered and self._led(one)
+        ]
+
+    def ended_twice(self, where: Where) -> list[str]:
+        """Two members were told that it is done with by them, within their locks.
+
+        What is said of records before the start offset has no effect, and is answered without an error.
+        """
+        ends = [word for word in self._said[where] if word.how in FINAL and word.holds and self._locked(word)]
+        return [f"{where} was done with twice: {ends}"] if len(ends) > 1 else []
+
+    def _locked(self, word: Said) -> bool:
+        own = [said for said in self._said[word.where] if said.member == word.member]
+        return any(
+            one.came <= word.sent and word.answered < self._history.locked_until(one, own)
+            for one in self.deliveries[word.where]
+            if one.member == word.member
+        )
+
+    def _changes(self, partition: int, since: float, until: float) -> int:
+        times = self._times.get(partition, [])
+        return bisect_right(times, until) - bisect_left(times, since)
+
+    def _same_leader(self, one: Delivery, other: Delivery) -> bool:
+        """Whether both come from a node that led without a break: nothing may be forgotten."""
+        until = max(one.came, other.came)
+        return one.node == other.node and not self._changes(one.where[0], min(one.sent, other.sent), until)
+
+    def _led(self, one: Delivery) -> bool:
+        """Whether its node was the leader: one that was held still may not know yet that it is not."""
+        changes, times = self._leaders.get(one.where[0], ()), self._times.get(one.where[0], [])
+        begin, end = bisect_right(times, one.sent) - 1, bisect_right(times, one.came)
+        return any(change.leader == one.node for change in changes[max(0, begin) : end])

@@ -17,6 +17,7 @@ from kavka.cli.commands import run as run_command
 from kavka.client import blocking
 from kavka.testing import Cluster
 from kavka.testing.authority import Authority, Issued
+from kavka.testing.local import lay_out
 from kavka.testing.secured import Secured
 
 Both = tuple[Cluster, Secured]
@@ -25,9 +26,24 @@ SECONDS = 30.0
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    """Nodes that each have a key of their own, in a file of their own."""
     made = Secured(tmp_path_factory.mktemp("secured"))
-    with Cluster(nodes=3, config=made.nodes, users=made.users) as cluster:
+    data = tmp_path_factory.mktemp("data")
+    for node in lay_out(data, 3, made.nodes, users=made.users):
+        issue(made, node.id)
+        with node.config.open("a") as properties:
+            properties.write(f"ssl.keystore.location={made.folder / file_of(node.id)}\n")
+    with Cluster(nodes=3, data_dir=data) as cluster:
         yield cluster, made
+
+
+def file_of(node: int) -> str:
+    return f"node-{node}.pem"
+
+
+def issue(made: Secured, node: int) -> Issued:
+    """A new key and certificate for a node, in its file."""
+    return made.issue(file_of(node), f"node-{node}")
 
 
 def shown(address: str) -> bytes:
@@ -53,9 +69,18 @@ def until(look: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def everywhere(cluster: Cluster, issued: Issued) -> bool:
-    wanted = ssl.PEM_cert_to_DER_cert(issued.certificate_pem)
-    return all(shown(address) == wanted for address in cluster.bootstrap.split(","))
+def shows(cluster: Cluster, node: int, issued: Issued) -> bool:
+    address = cluster.bootstrap.split(",")[cluster.nodes.index(node)]
+    return shown(address) == ssl.PEM_cert_to_DER_cert(issued.certificate_pem)
+
+
+def rotate(cluster: Cluster, made: Secured) -> dict[int, Issued]:
+    """Give every node another certificate, one after the other, and wait until it shows it."""
+    issued = {}
+    for node in cluster.nodes:
+        issued[node] = issue(made, node)
+        until(lambda node=node: shows(cluster, node, issued[node]))  # type: ignore[misc]
+    return issued
 
 
 class Load:
@@ -111,43 +136,48 @@ class Load:
 
 def test_certificates_are_replaced_under_load_and_bad_ones_never_get_live(secured: Both) -> None:
     cluster, made = secured
-    node = made.folder / "node.pem"
     with Load(cluster, made) as load:
-        first = made.issue("node.pem", "kavka")
-        until(lambda: everywhere(cluster, first))
+        first = rotate(cluster, made)
+        broken = cluster.nodes[1]
+        name = f"node-{broken}"
         bad = {
             "garbage": "this is no certificate",
-            "expired": made.authority.issue("kavka", days=-1).pem,
-            "of a stranger": Authority().issue("kavka").pem,
-            "for somebody else": made.authority.issue("mallory").pem,
-            "not its own key": first.key_pem() + made.authority.issue("kavka").certificate_pem,
+            "expired": made.authority.issue(name, days=-1).pem,
+            "of a stranger": Authority().issue(name).pem,
+            "for another node": made.authority.issue("node-9").pem,
+            "not its own key": first[broken].key_pem() + made.authority.issue(name).certificate_pem,
         }
         for count, text in enumerate(bad.values(), 1):
-            node.write_text(text)
-            until(lambda count=count: all(  # type: ignore[misc]
-                one.log.count("the certificates of listener SASL_SSL stay as they are") >= count
-                for one in map(cluster.node, cluster.nodes)
-            ))  # fmt: skip
-        assert everywhere(cluster, first)
-        second = made.issue("node.pem", "kavka")
-        until(lambda: everywhere(cluster, second))
+            (made.folder / file_of(broken)).write_text(text)
+            until(lambda count=count: kept(cluster, broken) >= count)  # type: ignore[misc]
+        assert all(shows(cluster, node, first[node]) for node in cluster.nodes)
+        assert [kept(cluster, node) for node in cluster.nodes if node != broken] == [0, 0]
+        rotate(cluster, made)
         load.await_new_clients()
     assert load.failures == []
     assert cluster.running
+
+
+def kept(cluster: Cluster, node: int) -> int:
+    """How often a node has kept what its listener for clients has."""
+    return cluster.node(node).log.count("listener SASL_SSL: keeping the current keystore and truststore")
+
+
+def reloads(cluster: Cluster, node: int) -> int:
+    return cluster.node(node).log.count("keystore and truststore reloaded")
 
 
 def test_an_authority_is_replaced_in_two_steps(secured: Both) -> None:
     cluster, made = secured
     new = Authority()
     with Load(cluster, made) as load:
-        read = [cluster.node(node).log.count("were read again") for node in cluster.nodes]
+        read = [reloads(cluster, node) for node in cluster.nodes]
         made._write("ca.pem", made.authority.pem + new.pem)
         for node, count in zip(cluster.nodes, read, strict=True):  # both of its listeners
-            until(lambda node=node, count=count: cluster.node(node).log.count("were read again") >= count + 2)  # type: ignore[misc]
+            until(lambda node=node, count=count: reloads(cluster, node) >= count + 2)  # type: ignore[misc]
         load.await_new_clients()
-        issued = new.issue("kavka")
-        made._write("node.pem", issued.pem)
-        until(lambda: everywhere(cluster, issued))
+        made.authority = new
+        rotate(cluster, made)
         load.await_new_clients()
     assert load.failures == []
 
@@ -163,10 +193,11 @@ def test_a_signal_and_a_command_have_them_read_again(
     command = ["tls", "reload", "--bootstrap", cluster.bootstrap, "--client-config", str(config), "--output", "json"]
     assert run_command(command) == 0
     assert capsys.readouterr().out.count("SASL_SSL") == 3
-    good = (made.folder / "node.pem").read_text()
-    (made.folder / "node.pem").write_text("garbage")
+    file = made.folder / file_of(cluster.nodes[0])
+    good = file.read_text()
+    file.write_text("garbage")
     assert run_command(command) == 1
     assert "neither PKCS12 nor PEM" in capsys.readouterr().out
-    (made.folder / "node.pem").write_text(good)
+    file.write_text(good)
     until(lambda: run_command(command) == 0)
     assert cluster.running

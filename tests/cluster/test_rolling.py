@@ -95,4 +95,4 @@ def test_a_rolling_restart_is_not_noticed_by_clients(cluster: Cluster) -> None:
     assert not load.failed
     assert not readers.errors
     for node in cluster.nodes:
-        assert "without having handed over" not in cluster.node(node).log
+        assert "controlled shutdown timed out" not in cluster.node(node).log

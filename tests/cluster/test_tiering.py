@@ -104,7 +104,7 @@ def test_a_follower_that_lost_its_disk_begins_after_what_is_remote_and_can_lead(
     shutil.rmtree(tmp_path / "cluster" / "node-3" / "data" / f"{TOPIC}-0")
     cluster.start(3)
     play(cluster, come_back)
-    assert "goes on at 18, after what is elsewhere" in cluster.node(3).log
+    assert "log starts locally at 18, after what is in tiered storage" in cluster.node(3).log
 
 
 def test_a_deleted_topic_leaves_nothing_in_the_store_even_if_a_node_dies_meanwhile(

@@ -92,3 +92,25 @@ def test_the_command_line_has_tokens(secured: Both, tmp_path: Path) -> None:
         time.sleep(0.05)
     assert "is good until" in kavka("renew", made_["hmac"], "--for", "1")
     assert "ends at" in kavka("expire", made_["hmac"])
+
+
+def test_tokens_are_asked_for_at_brokers_also_where_controllers_listen_in_plain_text(tmp_path: Path) -> None:
+    made = Secured(tmp_path, {"alice": "wonderland"})
+    config = {
+        **made.nodes,
+        "listener.security.protocol.map": "SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT",
+        "super.users": "User:admin;User:ANONYMOUS",
+        "delegation.token.secret.key": "the key of all tokens",
+    }
+    with Cluster(nodes=2, config=config, users=made.users) as cluster:
+        for address in cluster.bootstrap.split(","):  # one of them is not the controller, and sends on what it is asked
+            with blocking.Client(address, security=made.client("alice")) as alice:
+                token = alice.admin.create_token()
+                assert token.owner == "User:alice"
+                wait_for(address, by_token(made, token), True)
+                with blocking.Client(address, security=by_token(made, token)) as client:
+                    with pytest.raises(DelegationTokenRequestNotAllowed):
+                        client.admin.create_token()
+                    with pytest.raises(DelegationTokenRequestNotAllowed):
+                        client.admin.renew_token(token.hmac)
+                alice.admin.expire_token(token.hmac)

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import shutil
+import ssl
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider as AioTokens
 from aiokafka.errors import KafkaError as AioError
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 from kafka import KafkaAdminClient
@@ -19,6 +26,7 @@ from kafka.errors import KafkaError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from kavka.testing import Cluster
+from kavka.testing.secured import Secured
 from kdc import REALM, Kdc, kdc, missing
 
 KEY, ANOTHER = (RSAKey.generate_key(2048, {"kid": kid}) for kid in ("k", "x"))
@@ -52,11 +60,17 @@ class LaterTokens(AioTokens):
 
 
 @pytest.fixture(scope="module")
-def by_token(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    path: Path = tmp_path_factory.mktemp("keys") / "jwks.json"
+def made(tmp_path_factory: pytest.TempPathFactory) -> Secured:
+    return Secured(tmp_path_factory.mktemp("secured"))
+
+
+@pytest.fixture(scope="module")
+def by_token(made: Secured) -> Iterator[Cluster]:
+    path = made.folder / "jwks.json"
     path.write_text(json.dumps({"keys": [KEY.as_dict(private=False)]}))
     config = {
-        "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT",
+        **made.tls,
+        "listener.security.protocol.map": "PLAINTEXT:SASL_SSL",
         "sasl.enabled.mechanisms": "OAUTHBEARER",
         "sasl.oauthbearer.jwks.endpoint.url": path.as_uri(),
         "org.apache.kafka.sasl.oauthbearer.allowed.urls": path.as_uri(),
@@ -67,7 +81,7 @@ def by_token(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 async def send(**options: object) -> int:
     """The offset of one record."""
-    producer = AIOKafkaProducer(security_protocol="SASL_PLAINTEXT", **options)
+    producer = AIOKafkaProducer(**options)
     try:
         await producer.start()
         sent = await producer.send_and_wait("logins", b"x")
@@ -76,11 +90,12 @@ async def send(**options: object) -> int:
     return int(sent.offset)
 
 
-def test_kafka_python_logs_in_with_a_bearer_token(by_token: Cluster) -> None:
+def test_kafka_python_logs_in_with_a_bearer_token(by_token: Cluster, made: Secured) -> None:
     def topics(key: RSAKey) -> list[str]:
         client = KafkaAdminClient(
             bootstrap_servers=by_token.bootstrap,
-            security_protocol="SASL_PLAINTEXT",
+            security_protocol="SASL_SSL",
+            ssl_cafile=str(made.folder / "ca.pem"),
             sasl_mechanism="OAUTHBEARER",
             sasl_oauth_token_provider=Tokens(key),
             bootstrap_timeout_ms=5000,
@@ -95,10 +110,12 @@ def test_kafka_python_logs_in_with_a_bearer_token(by_token: Cluster) -> None:
         topics(ANOTHER)
 
 
-def test_aiokafka_logs_in_with_a_bearer_token(by_token: Cluster) -> None:
+def test_aiokafka_logs_in_with_a_bearer_token(by_token: Cluster, made: Secured) -> None:
     def options(key: RSAKey) -> dict[str, object]:
         return {
             "bootstrap_servers": by_token.bootstrap,
+            "security_protocol": "SASL_SSL",
+            "ssl_context": ssl.create_default_context(cafile=str(made.folder / "ca.pem")),
             "sasl_mechanism": "OAUTHBEARER",
             "sasl_oauth_token_provider": LaterTokens(key),
         }
@@ -106,6 +123,32 @@ def test_aiokafka_logs_in_with_a_bearer_token(by_token: Cluster) -> None:
     assert asyncio.run(send(**options(KEY))) == 0
     with pytest.raises(AioError):
         asyncio.run(send(**options(ANOTHER)))
+
+
+def test_confluent_kafka_logs_in_with_a_bearer_token(by_token: Cluster, made: Secured) -> None:
+    def brokers(key: RSAKey) -> int:
+        told: list[Any] = []
+        options: dict[str, Any] = {
+            "bootstrap.servers": by_token.bootstrap,
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": str(made.folder / "ca.pem"),
+            "sasl.mechanism": "OAUTHBEARER",
+            "oauth_cb": lambda _: (token(key), time.time() + 600),
+            "error_cb": told.append,
+            "reconnect.backoff.ms": 1000,
+        }
+        admin = AdminClient(options)
+        admin.poll(0)  # asks for the token
+        try:
+            return len(admin.list_topics(timeout=5).brokers)
+        except KafkaException:
+            while not any("SASL authentication error" in error.str() for error in told):
+                admin.poll(1)
+            raise
+
+    assert brokers(KEY) == 1
+    with pytest.raises(KafkaException):
+        brokers(ANOTHER)
 
 
 needs_kerberos = pytest.mark.skipif(missing() is not None, reason=missing() or "")
@@ -153,4 +196,50 @@ def test_kafka_python_logs_in_with_a_ticket(by_ticket: Cluster, kerberos: Kdc, m
 @needs_kerberos
 def test_aiokafka_logs_in_with_a_ticket(by_ticket: Cluster, kerberos: Kdc, monkeypatch: pytest.MonkeyPatch) -> None:
     use(kerberos.ticket("carol", kerberos.add("carol")), monkeypatch)
-    assert asyncio.run(send(bootstrap_servers=by_ticket.bootstrap, sasl_mechanism="GSSAPI")) == 0
+    options = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "GSSAPI"}
+    assert asyncio.run(send(bootstrap_servers=by_ticket.bootstrap, **options)) == 0
+
+
+def librdkafka(by_ticket: Cluster, kerberos: Kdc, user: str) -> dict[str, Any]:
+    """The options of librdkafka for a user, whose ticket it fetches itself."""
+    return {
+        "bootstrap.servers": by_ticket.bootstrap,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "GSSAPI",
+        "sasl.kerberos.service.name": "kafka",
+        "sasl.kerberos.principal": f"{user}@{REALM}",
+        "sasl.kerberos.keytab": str(kerberos.add(user)),
+    }
+
+
+@needs_kerberos
+@pytest.mark.skipif(shutil.which("kcat") is None, reason="needs apt install kcat libsasl2-modules-gssapi-mit")
+def test_librdkafka_logs_in_with_a_ticket(by_ticket: Cluster, kerberos: Kdc, tmp_path: Path) -> None:
+    environment = {**os.environ, **kerberos.environment, "KRB5CCNAME": str(tmp_path / "tickets")}
+
+    def kcat(*arguments: str, said: str = "", **options: str) -> subprocess.CompletedProcess[str]:
+        given = {**librdkafka(by_ticket, kerberos, "dave"), **options}
+        command = ["kcat", *arguments, *(f"-X{key}={value}" for key, value in given.items())]
+        return subprocess.run(command, input=said, env=environment, capture_output=True, timeout=60, text=True)
+
+    sent = kcat("-P", "-t", "tickets", said="by ticket")
+    assert sent.returncode == 0, sent.stderr
+    assert kcat("-C", "-t", "tickets", "-e", "-q").stdout == "by ticket\n"
+    (tmp_path / "tickets").unlink()
+    refused = kcat("-L", "-m", "5", **{"sasl.kerberos.kinit.cmd": "true"})
+    assert refused.returncode == 1
+    assert "SASL authentication" in refused.stderr
+
+
+@needs_kerberos
+def test_confluent_kafka_logs_in_with_a_ticket(
+    by_ticket: Cluster, kerberos: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use({**kerberos.environment, "KRB5CCNAME": str(tmp_path / "tickets")}, monkeypatch)
+    try:
+        admin = AdminClient(librdkafka(by_ticket, kerberos, "erin"))
+    except KafkaException as error:
+        if "No provider for SASL mechanism GSSAPI" not in str(error):
+            raise
+        pytest.skip("needs a confluent-kafka that was built with libsasl2, which those on PyPI are not")
+    assert admin.list_topics(timeout=30).brokers

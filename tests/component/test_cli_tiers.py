@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from tests.tiering import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, World, serving, settings, until, value_of
 
-from kavka.model.errors import KafkaError
+from kavka.client import Consumer
+from kavka.model.errors import KafkaError, OffsetOutOfRange
+from kavka.model.types import TopicPartition
 
 
 @pytest.fixture
@@ -110,3 +112,58 @@ def test_a_node_is_made_anew_out_of_the_store(play: Play, tmp_path: Path) -> Non
 
     asyncio.run(make())
     play(second)
+
+
+def test_a_store_with_a_hole_keeps_what_comes_before_it(play: Play, tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/store"
+
+    async def first(world: World) -> None:
+        await fill(world, 10)
+
+    async def make() -> None:
+        code, text = await command(
+            "tiers", "rehydrate", "--url", url, "--data-dir", str(tmp_path / "data"), "-o", "json"
+        )
+        found = json.loads(text)
+        assert (code, [(row["start"], row["end"], row["segments"]) for row in found["partitions"]]) == (0, [(0, 8, 3)])
+        assert "orders-0: offsets 2 to 3 are missing" in found["problems"]
+        assert [problem for problem in found["problems"] if "its producers are not known" in problem]
+
+    async def second(world: World) -> None:
+        await world.create("others")
+        await world.produce(*range(4), topic="others")
+        await world.becomes(LATEST_TIERED, 1, "others")  # so much time was there to delete something
+        assert await world.offsets(EARLIEST, LATEST_TIERED) == [0, 7]
+        assert await world.read(start=4) == [value_of(number) for number in range(4, 8)]
+        async with Consumer(world.pool) as consumer:
+            await consumer.assign(TopicPartition("orders", 0), start=0)
+            records = aiter(consumer)
+            assert [(await anext(records)).value for _ in range(2)] == [value_of(0), value_of(1)]
+            with pytest.raises(OffsetOutOfRange):
+                await anext(records)
+
+    play(first)
+    shutil.rmtree(tmp_path / "data")
+    (manifest,) = (tmp_path / "store").rglob("00000000000000000002-*.manifest")
+    manifest.write_bytes(manifest.read_bytes()[:-9])
+    (last,) = (tmp_path / "store").rglob("00000000000000000006-*.snapshot")
+    last.write_bytes(bytes(len(last.read_bytes())))
+    asyncio.run(make())
+    play(second)
+
+
+def test_nothing_is_removed_from_a_store_whose_catalogue_is_gone(play: Play, tmp_path: Path) -> None:
+    async def first(world: World) -> None:
+        await fill(world, 10)
+
+    async def second(world: World) -> None:
+        await world.create("others")
+        await world.produce(0, topic="others")
+        at = ("--url", f"file://{tmp_path}/store", "--bootstrap", world.bootstrap)
+        code, _ = await command("tiers", "repair", *at, "--yes")
+        assert code == 1
+
+    play(first)
+    shutil.rmtree(tmp_path / "data")
+    play(second)
+    assert len(list((tmp_path / "store").rglob("*.log"))) == 4

@@ -67,7 +67,7 @@ def test_records_are_accepted_released_and_rejected_one_by_one(tmp_path: Path) -
                 await consumer.commit()
                 (again,) = await consumer.read()
                 assert (again.value, again.delivery_count) == (b"v1", 2)
-                with pytest.raises(ValueError, match="not given out"):
+                with pytest.raises(ValueError, match="was not acquired"):
                     consumer.accept(records[0])
             async with consumer_of(world) as consumer:  # what was not acknowledged is released
                 (again,) = await consumer.read()

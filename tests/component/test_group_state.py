@@ -97,7 +97,7 @@ def test_records_that_nobody_knows_are_passed_over_with_a_warning(node):
     node.restart()
     assert asyncio.run(committed(node.bootstrap, "g")) == 8
     assert "somebody else wrote to" in node.log
-    assert "passed over: a record of unknown type 99" in node.log
+    assert "skipping a record: a record of unknown type 99" in node.log
     assert "77 at offset 4" in node.log
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from crash.raw import HangupError, Raw
 from kavka.client import ConfigResource, ResourceType
 from kavka.client.blocking import Client
-from kavka.model.errors import InvalidRequest
+from kavka.model.errors import InvalidRequest, SaslAuthenticationFailed
 from kavka.protocol.schemas.metadata import MetadataRequest
 from kavka.testing import Cluster
 from kavka.testing.local import free_ports
+from kavka.testing.secured import Secured
 
 PATIENCE_S = 60.0
 
@@ -35,6 +38,15 @@ def eventually(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def accepts(port: int) -> bool:
+    """Whether somebody listens on a port."""
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
 
 
 def answers(port: int) -> bool:
@@ -80,6 +92,32 @@ def test_a_listener_is_opened_and_closed(client: Client, cluster: Cluster) -> No
     assert not answers(port)
 
 
+def test_a_secured_listener_is_opened_and_closed(client: Client, cluster: Cluster, tmp_path: Path) -> None:
+    made = Secured(tmp_path, {"alice": "wonder"}, mechanism="PLAIN")
+    mine = ConfigResource.broker(client.admin.describe_cluster().controller_id)
+    (port,) = free_ports(1)
+    keys = {
+        "listeners": f"PLAINTEXT://{cluster.bootstrap},EXTRA://127.0.0.1:{port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,EXTRA:SASL_SSL",
+        **{f"listener.name.extra.{key}": text for key, text in made.tls.items()},
+        "listener.name.extra.sasl.enabled.mechanisms": "PLAIN",
+    }
+    with pytest.raises(InvalidRequest, match="must name the users"):
+        client.admin.alter_configs(mine, set=keys)
+    keys["listener.name.extra.plain.sasl.jaas.config"] = made.jaas("alice", "alice")
+    with pytest.raises(InvalidRequest, match="No such file"):
+        client.admin.alter_configs(mine, set={**keys, "listener.name.extra.ssl.keystore.location": "/nowhere"})
+    client.admin.alter_configs(mine, set=keys)
+    eventually(lambda: accepts(port))
+    assert not answers(port)  # nobody is served in plain text
+    with Client(f"127.0.0.1:{port}", security=made.client("alice")):
+        pass
+    with pytest.raises(SaslAuthenticationFailed):
+        Client(f"127.0.0.1:{port}", security=made.client("admin"))
+    client.admin.alter_configs(mine, delete=list(keys))
+    eventually(lambda: not accepts(port))
+
+
 def test_listeners_that_cannot_be_are_refused_before(client: Client, cluster: Cluster) -> None:
     mine = ConfigResource.broker(client.admin.describe_cluster().controller_id)
     now, (port,) = f"PLAINTEXT://{cluster.bootstrap}", free_ports(1)
@@ -110,6 +148,30 @@ def test_a_cap_on_a_listener_is_in_force_at_once(client: Client, cluster: Cluste
     assert [answers(port) for _ in range(12)] == [True] * 12  # the last two after a second each, as Kafka has it
     client.admin.alter_configs(mine, delete=[key])
     assert time.monotonic() - began >= 1
+
+
+def test_a_cap_that_comes_with_its_listener_is_in_force_at_once(client: Client, cluster: Cluster) -> None:
+    mine = ConfigResource.broker(client.admin.describe_cluster().controller_id)
+    (port,) = free_ports(1)
+    both = {
+        "listeners": f"PLAINTEXT://{cluster.bootstrap},EXTRA://127.0.0.1:{port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,EXTRA:PLAINTEXT",
+        "listener.name.extra.max.connections": "1",
+    }
+    client.admin.alter_configs(mine, set=both)
+    eventually(lambda: answers(port))
+    first = Raw(f"127.0.0.1:{port}")
+    first.produce("nowhere", b"x")
+    second = socket.create_connection(("127.0.0.1", port))
+    second.settimeout(1)
+    second.sendall(bytes.fromhex("0000000a00120000000000010000"))
+    with pytest.raises(TimeoutError):  # who comes beyond the cap waits, as in Kafka
+        second.recv(1)
+    first.close()
+    second.settimeout(20)
+    assert second.recv(1)
+    second.close()
+    client.admin.alter_configs(mine, delete=list(both))
 
 
 def test_log_levels_change_until_the_node_stops(client: Client) -> None:

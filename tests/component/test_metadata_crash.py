@@ -20,7 +20,7 @@ from kavka.quorum.controller_loop import ControllerLoop
 from kavka.quorum.driver import RaftDriver
 from kavka.quorum.format import CONTROLLER_ENDPOINT, open_standalone_dirs, random_id, read_bootstrap
 from kavka.quorum.registration import Registration, register_node
-from kavka.quorum.settings import Member, QuorumSettings, SnapshotRules
+from kavka.quorum.settings import MetadataReplica, QuorumSettings, SnapshotRules
 from kavka.storage.disk import RealDisk, RealFile
 
 
@@ -70,8 +70,8 @@ class Life:
         dirs = open_standalone_dirs(self.disk, [self.root], self.root, node_id=1, now_ms=clock.now_ms())
         values = broker_values({})
         machine = Controller(1, dirs.cluster_id, values, draw=self.random.randint, new_id=random_id)
-        member = Member(1, dirs.metadata_directory_id, dirs.cluster_id, (CONTROLLER_ENDPOINT,))
-        quorum = RaftDriver(self.disk, self.root, member, QuorumSettings(), clock, Connector())
+        replica = MetadataReplica(1, dirs.metadata_directory_id, dirs.cluster_id, (CONTROLLER_ENDPOINT,))
+        quorum = RaftDriver(self.disk, self.root, replica, QuorumSettings(), clock, Connector())
         bootstrap = read_bootstrap(self.disk, self.root)
         rules = SnapshotRules(max_bytes=3000)
         loop = ControllerLoop(quorum, machine, clock, bootstrap=bootstrap, snapshots=rules)

@@ -41,7 +41,7 @@ from kavka.protocol.schemas.offset_commit import (
     OffsetCommitResponse,
 )
 from kavka.runtime.coordinators import COMPACTED, InternalTopic, LogCoordinator
-from kavka.runtime.shard import Surroundings
+from kavka.runtime.shard import ShardRuntime
 from kavka.runtime.shards import Shards
 from kavka.storage.disk import RealDisk
 
@@ -157,7 +157,7 @@ class Numbers(LogCoordinator):
     key_type = NUMBERS_KEY
 
     def __init__(self, host):
-        around = Surroundings(host.loop, host.clock, host.timers, host.force, 5_000, -1)
+        around = ShardRuntime(host.loop, host.clock, host.timers, host.force, 5_000, -1)
         self.shards = Shards(NUMBERS, 3, host.replicas, lambda image: NumbersMachine(), NumbersCodec(), around)
 
     def internal_topic(self, values):

@@ -41,7 +41,7 @@ from kavka.protocol.schemas.produce import PartitionProduceData, ProduceRequest,
 from kavka.records.batch import BatchInfo, records, scan
 from kavka.records.builder import BatchBuilder
 from kavka.replica.rules import TopicRules
-from kavka.replica.tier import OffsetElsewhere, RecordsElsewhere, StateBefore, StateElsewhere, TieredRecords
+from kavka.replica.tier import RemoteOffsetLookup, RemoteRead, RemoteStateRead, StateBefore, TieredRecords
 from kavka.storage.disk import RealDisk
 from kavka.storage.segment import TimestampOffset
 
@@ -80,9 +80,7 @@ class Shelf:
     def end_offset(self) -> int:
         return self.batches[-1][0].last_offset + 1 if self.batches else 0
 
-    def read(
-        self, offset: int, max_bytes: int, up_to_offset: int, *, min_one: bool, committed: bool
-    ) -> RecordsElsewhere:
+    def read(self, offset: int, max_bytes: int, up_to_offset: int, *, min_one: bool, committed: bool) -> RemoteRead:
         def find() -> TieredRecords:
             if self.broken:
                 raise OSError("the shelf fell over")
@@ -94,7 +92,7 @@ class Shelf:
         self.reads += 1
         return self._answer(find)
 
-    def search_timestamp(self, timestamp: int, from_offset: int) -> OffsetElsewhere:
+    def search_timestamp(self, timestamp: int, from_offset: int) -> RemoteOffsetLookup:
         def find() -> TimestampOffset | None:
             for info, batch in self.batches:
                 for one in records(batch, info):
@@ -104,7 +102,7 @@ class Shelf:
 
         return self._answer(find)
 
-    def state_after(self, offset: int, leader_epoch: int) -> StateElsewhere:
+    def state_after(self, offset: int, leader_epoch: int) -> RemoteStateRead:
         return self._answer(lambda: StateBefore(offset + 1, [(leader_epoch, 0)], None))
 
     def _answer(self, find: Callable[[], T]) -> asyncio.Future[T]:

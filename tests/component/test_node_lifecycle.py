@@ -421,7 +421,7 @@ def test_clients_that_take_every_connection_leave_the_logs_their_descriptors(tmp
         host, _, port = cluster.bootstrap.rpartition(":")
         # More than may, but the backlog takes the rest.
         crowd = [socket.create_connection((host, int(port)), timeout=PATIENCE_S) for _ in range(140)]
-        while "newcomers wait" not in cluster.log:
+        while "max.connections reached" not in cluster.log:
             time.sleep(0.01)
         assert create(raw, "more", 40) == 0
         for topic in ("orders", "more"):

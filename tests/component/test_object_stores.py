@@ -1,4 +1,4 @@
-"""One contract, every store: a directory, memory through obstore, and S3 through obstore and moto's server."""
+"""One contract, every store: a directory, memory through obstore, and S3 through obstore as two servers speak it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from tests.s3_servers import BUCKET, SERVERS, s3_server
 from tests.unit.tiered.stored import FILES, NAME, SEGMENT, guarded, run
 
 from kavka.catalog.segment import SegmentState
@@ -25,40 +26,22 @@ from kavka.tiered.objects.base import (
     StoreUnavailable,
     list_objects,
 )
-from kavka.tiered.objects.guard import GuardedStore, Limits
+from kavka.tiered.objects.guard import GuardedStore, StoreLimits
 from kavka.tiered.objects.local import LocalStore
 from kavka.tiered.objects.opening import open_segments, open_store
 from kavka.tiered.objects.sealing import KeyRing, Sealing
 
 
 @pytest.fixture(scope="module")
-def s3() -> Iterator[dict[str, str]]:
-    """moto's S3 on loopback, with a bucket."""
-    pytest.importorskip("obstore", reason="obstore is not installed: the extra cloud")
-    server_module = pytest.importorskip("moto.server", reason="moto is not installed: the extra test")
-    server = server_module.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    options = {
-        "endpoint": f"http://{host}:{port}",
-        "access_key_id": "kavka",
-        "secret_access_key": "kavka",
-        "region": "us-east-1",
-    }
-    try:
+def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    with s3_server("moto", tmp_path_factory.mktemp("moto")) as options:
         yield options
-    finally:
-        server.stop()
 
 
 @pytest.fixture(scope="module")
-def bucket(s3: dict[str, str]) -> str:
-    import urllib.request
-
-    request = urllib.request.Request(f"{s3['endpoint']}/tiers", method="PUT")
-    with urllib.request.urlopen(request) as answer:
-        assert answer.status == 200
-    return "tiers"
+def versitygw(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    with s3_server("versitygw", tmp_path_factory.mktemp("versitygw")) as options:
+        yield options
 
 
 @pytest.fixture
@@ -67,24 +50,27 @@ def threads() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-@pytest.fixture(params=["file", "memory", "s3"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "file":
-        return f"file://{tmp_path}/store"
-    pytest.importorskip("obstore", reason="obstore is not installed: the extra cloud")
-    if request.param == "memory":
-        return "memory://"
-    return f"s3://{request.getfixturevalue('bucket')}/{uuid.uuid4()}"
+@pytest.fixture(params=["file", "memory", *SERVERS])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture
-def options(url: str, request: pytest.FixtureRequest) -> dict[str, str] | None:
-    return request.getfixturevalue("s3") if url.startswith("s3") else None
+def url(kind: str, tmp_path: Path) -> str:
+    if kind == "file":
+        return f"file://{tmp_path}/store"
+    pytest.importorskip("obstore", reason="obstore is not installed: the extra cloud")
+    return "memory://" if kind == "memory" else f"s3://{BUCKET}/{uuid.uuid4()}"
+
+
+@pytest.fixture
+def options(kind: str, request: pytest.FixtureRequest) -> dict[str, str] | None:
+    return request.getfixturevalue(kind) if kind in SERVERS else None
 
 
 @pytest.fixture
 def store(url: str, options: dict[str, str] | None, threads: ThreadPoolExecutor) -> ObjectStore:
-    return GuardedStore(open_store(url, threads, options), Limits(call_s=20, attempts=1))
+    return GuardedStore(open_store(url, threads, options), StoreLimits(call_s=20, attempts=1))
 
 
 def test_what_was_put_is_read_by_range(store: ObjectStore) -> None:
@@ -205,7 +191,12 @@ def test_a_segment_goes_there_and_comes_back(
     run(work)
 
 
-def test_a_bucket_that_is_not_there_or_not_ours_is_refused(s3: dict[str, str], threads: ThreadPoolExecutor) -> None:
+@pytest.mark.parametrize("server", SERVERS)
+def test_a_bucket_that_is_not_there_or_not_ours_is_refused(
+    server: str, request: pytest.FixtureRequest, threads: ThreadPoolExecutor
+) -> None:
+    s3 = request.getfixturevalue(server)
+
     async def work() -> None:
         store = guarded(open_store("s3://no-such-bucket/x", threads, s3))
         with pytest.raises(StoreError) as failed:

@@ -19,7 +19,7 @@ from kavka.model.errors import (
 from kavka.model.transition import Transition
 from kavka.protocol.schemas.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kavka.quorum.format import random_id
-from kavka.quorum.sending import Sender
+from kavka.quorum.sending import QuorumRequests
 from kavka.quorum.settings import SnapshotRules
 from kavka.raft.messages import Vote
 from quorums import (
@@ -299,7 +299,7 @@ def test_a_wiped_voter_does_not_vote_until_it_has_joined_anew(tmp_path):
             await same_everywhere(nodes)
             assert old.key in voters_of(leader)
             assert wiped.voter.key not in voters_of(leader)
-            sender = Sender(CLUSTER, "CONTROLLER", 1 << 20, 1000)
+            sender = QuorumRequests(CLUSTER, "CONTROLLER", 1 << 20, 1000)
             epoch = leader.loop.leader_epoch
             request, _ = sender.write(wiped.id, Vote(epoch, leader.voter.key, epoch - 1, 10_000, False, old.key))
             answer = await wiped.ask(request)

@@ -376,7 +376,7 @@ def test_damaged_records_are_not_copied(tmp_path, caplog):
         sound = path.read_bytes()
         path.write_bytes(sound[:-1] + b"!")
         await cluster.nodes[3].start()
-        await eventually(lambda: "gave damaged records" in caplog.text)
+        await eventually(lambda: "sent corrupt records" in caplog.text)
         assert cluster.nodes[3].values_of() == [b"a"]
         path.write_bytes(sound)
         await eventually(lambda: 3 in cluster.image().isr)
@@ -426,10 +426,11 @@ def test_a_log_that_fails_is_copied_no_more(tmp_path, caplog):
     async def scenario(cluster):
         cluster.topic()
         await cluster.produce(b"a")
-        cluster.nodes[3].partition().log.failed = "the disk said no"
+        log = cluster.nodes[3].partition().log
+        log.failed = log.disk_error = "the disk said no"
         assert (await cluster.produce(b"b", timeout_ms=300))[0] == RequestTimedOut.code
         await eventually(lambda: cluster.image().isr == (1, 2))
-        assert "orders-0 is not copied any more" in caplog.text
+        assert "orders-0: replication stopped" in caplog.text
         cluster.nodes[3].replicas.check_logs()
         assert not cluster.nodes[3].replicas.dirs[0].online
         assert await cluster.produce(b"c") == (0, 2)

@@ -109,7 +109,7 @@ def test_a_client_logs_in_again_before_its_session_ends(served: Served) -> None:
             assert await admin._pool.any() is connection
 
     asyncio.run(test())
-    assert "was not renewed" not in served.cluster.log
+    assert "without re-authentication" not in served.cluster.log
 
 
 def test_no_secret_is_in_the_log_even_at_its_most_talkative(served: Served) -> None:

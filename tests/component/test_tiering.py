@@ -29,7 +29,7 @@ from kavka.catalog.machine import segment_event
 from kavka.catalog.partitioner import metadata_partition
 from kavka.catalog.records import encode_event
 from kavka.catalog.segment import RemoteSegment, TopicIdPartition
-from kavka.client import Producer
+from kavka.client import ConfigResource, Producer, ResourceType
 from kavka.model.errors import InvalidConfig, KafkaError
 from kavka.model.types import TopicPartition, Uuid
 from kavka.tiered.objects.manifest import Part
@@ -94,6 +94,25 @@ async def is_known(world: World) -> bool:
         return False
 
 
+def test_a_lone_node_forces_the_remote_log_metadata_to_its_disk(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await world.create()
+        await until(lambda: is_opened(world))
+        resource = ConfigResource(ResourceType.TOPIC, METADATA)
+        found = (await world.admin.describe_configs(resource))[resource]
+        assert [found[name].value for name in ("flush.messages", "retention.ms", "cleanup.policy")] == [
+            "1",
+            "-1",
+            "delete",
+        ]
+
+    play(tmp_path, scenario)
+
+
+async def is_opened(world: World) -> bool:
+    return METADATA in {one.name for one in await world.admin.list_topics(internal=True)}
+
+
 def test_retention_by_size_counts_both_tiers_and_empties_the_store_from_its_old_end(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
         await fill(world)
@@ -142,11 +161,7 @@ def test_a_copy_that_a_crash_cut_off_is_cleaned_up_and_made_again(tmp_path: Path
         topic_id = (await world.admin.describe_topic(TOPIC)).id
         name = TopicIdPartition(topic_id, 0, TOPIC)
         begun = RemoteSegment(SEGMENT_ID, 0, 1, 5, 6, 2 * batch_bytes(), 1, ((0, 0),))
-
-        async def opened() -> bool:
-            return METADATA in {one.name for one in await world.admin.list_topics(internal=True)}
-
-        await until(opened)
+        await until(lambda: is_opened(world))
         partitions = len((await world.admin.describe_topic(METADATA)).partitions)
         home = metadata_partition(topic_id, 0, partitions)
         async with Producer(world.pool) as producer:
@@ -231,6 +246,50 @@ def test_lost_checkpoints_are_made_up_for(tmp_path: Path, lost: str) -> None:
     play(tmp_path, first)
     (tmp_path / "data" / lost).unlink()
     play(tmp_path, second)
+
+
+@pytest.mark.parametrize("crashed", [False, True])
+def test_a_log_that_lost_its_leader_epochs_keeps_what_is_remote(tmp_path: Path, crashed: bool) -> None:
+    async def go_on(world: World) -> None:
+        await until(lambda: is_known(world))
+        await world.produce(*range(10, 14))
+        await world.becomes(LATEST_TIERED, 11)
+        await world.becomes(EARLIEST_LOCAL, 12)
+
+    async def look(world: World) -> None:
+        await until(lambda: is_known(world))
+        await world.create("others")
+        await world.produce(*range(4), topic="others")
+        await world.becomes(LATEST_TIERED, 1, "others")  # so much time was there to delete something
+        assert await world.offsets(EARLIEST, EARLIEST_LOCAL) == [0, 12]
+        assert await world.read() == [value_of(number) for number in range(14)]
+
+    play(tmp_path, fill, go_on)
+    (tmp_path / "data" / f"{TP}" / "leader-epoch-checkpoint").unlink()
+    if crashed:
+        (tmp_path / "data" / ".kafka_cleanshutdown").unlink()
+    play(tmp_path, look)
+    assert len(stored(tmp_path)) == 6 + 1
+
+
+@pytest.mark.parametrize(
+    "without", [{"remote.log.storage.system.enable": "false"}, {"kavka.remote.storage.url": ""}], ids=["tier", "url"]
+)
+def test_a_node_does_not_start_without_the_store_of_its_topics(tmp_path: Path, without: dict[str, str]) -> None:
+    async def still_there(world: World) -> None:
+        await until(lambda: is_known(world))
+        assert await world.read() == [value_of(number) for number in range(10)]
+
+    async def start_without() -> None:
+        texts = {**settings(tmp_path / "data", f"file://{tmp_path}/store"), **without}
+        async with serving({name: text for name, text in texts.items() if text}):
+            pass
+
+    play(tmp_path, fill)
+    with pytest.raises(ExceptionGroup) as refused:
+        asyncio.run(start_without())
+    assert refused.value.split(InvalidConfig)[1] is None
+    play(tmp_path, still_there)
 
 
 def test_a_deleted_topic_leaves_nothing_and_one_of_its_name_begins_anew(tmp_path: Path) -> None:

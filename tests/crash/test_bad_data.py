@@ -90,7 +90,7 @@ def test_a_flipped_byte_after_a_crash_cuts_the_log_there_and_says_so(rng: random
         left = int(damaged.stem) + len(batches)
         cut_bytes = damaged.stat().st_size - sound_bytes
         cluster.start()
-        assert f"orders-0: recovery cut {cut_bytes} bytes" in cluster.log
+        assert f"orders-0: log recovery truncated {cut_bytes} bytes" in cluster.log
         assert values_of(cluster) == values[:left]
         raw = Raw(cluster.bootstrap)
         assert raw.produce("orders", b"after") == (0, left)
@@ -173,7 +173,7 @@ def test_a_log_that_cannot_be_loaded_is_offline_and_stays_as_it_is() -> None:
         assert raw.produce("orders", b"after") == (KafkaStorageError.code, -1)
         assert raw.fetch("orders", 0) == (KafkaStorageError.code, b"")
         raw.close()
-        assert "orders-0 stays offline" in cluster.log
+        assert "replica orders-0 is offline" in cluster.log
         cluster.stop()
         identity.write_bytes(sound)
         cluster.start()

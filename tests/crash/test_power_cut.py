@@ -49,7 +49,7 @@ def test_a_power_failure_takes_only_what_was_not_forced_to_disk(rng: random.Rand
             said = len(cluster.log)
             cluster.start()
             for name, cut_bytes in torn.items():
-                assert f"{name}: recovery cut {cut_bytes} bytes" in cluster.log[said:]
+                assert f"{name}: log recovery truncated {cut_bytes} bytes" in cluster.log[said:]
             administration.settle()
             administration.check()
             for place in PLACES:

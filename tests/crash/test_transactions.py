@@ -111,8 +111,8 @@ async def read_all(bootstrap: str, topics: list[str], history: History) -> None:
             partition = f"{record.topic}-{record.partition}"
             history.read("last", partition, record.offset, (record.value or b"").decode())
     for topic in described.values():
-        for one in topic.partitions:
-            history.reached("last", f"{topic.name}-{one.index}", 1 << 62)
+        for described_partition in topic.partitions:
+            history.reached("last", f"{topic.name}-{described_partition.index}", 1 << 62)
 
 
 def disturb(node: Cluster, workers: Workers, rng: random.Random, number: int) -> None:
@@ -181,7 +181,7 @@ def wait_for(what: Callable[[], bool], seconds: float) -> None:
 async def carried(bootstrap: str) -> int:
     """How far the chain has committed its reading."""
     async with Admin(bootstrap) as admin:
-        return sum(one.offset for one in (await admin.group_offsets(GROUP)).values())
+        return sum(committed.offset for committed in (await admin.group_offsets(GROUP)).values())
 
 
 @pytest.mark.timeout(180 + 20 * ROUNDS)

@@ -88,7 +88,7 @@ async def chain(bootstrap: str, name: str, history: History, rng: random.Random)
                         value = f"{transaction}/{source}"
                         history.send(transaction, f"{SINK}-{record.partition}", value, source)
                         await producer.send(SINK, value.encode(), partition=record.partition)
-                    offsets = {TopicPartition(one.topic, one.partition): one.offset + 1 for one in records}
+                    offsets = {TopicPartition(read.topic, read.partition): read.offset + 1 for read in records}
                     await producer.send_offsets(offsets, consumer)
                     history.commit(transaction)
                     await producer.commit()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import struct
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from kavka.protocol.schema import Array, Field, Scalar, Struct, WireType, build_
 
 KNOWN = "orders"
 """A topic that is there; it is the name of everything that is asked for again and again."""
+SOME = 1_000
+"""How many items are made first, to see how large each is."""
 
 
 class Blown(NamedTuple):
@@ -34,10 +37,12 @@ class Blown(NamedTuple):
 class BlowUp:
     """Makes requests of one API at one version of about a size."""
 
-    def __init__(self, api: Api, version: int, size: int, topic_id: Uuid) -> None:
+    def __init__(self, api: Api, version: int, size: int, topic_id: Uuid, items: int = 1 << 31) -> None:
+        """`items` is how many all lists of a request may have together: one of so many is made where more would fit."""
         self._api = api
         self._version = version
         self._size = size
+        self._most = items
         self._topic_id = topic_id
         self._distinct = False
         self._names = count()
@@ -47,10 +52,8 @@ class BlowUp:
         for distinct in (False, True):
             self._distinct = distinct
             for path in self._paths(self._api.request()):
-                try:
-                    yield self._blown(path)
-                except UnsupportedVersion:
-                    continue
+                with contextlib.suppress(UnsupportedVersion):
+                    yield from self._blown(path)
         if self._version in self._flexible():
             yield self._tags()
 
@@ -61,7 +64,7 @@ class BlowUp:
         if self._version in self._flexible() and rng.random() < 0.2:
             return self._tags()
         try:
-            return self._blown(rng.choice(paths)) if paths else None
+            return rng.choice(list(self._blown(rng.choice(paths)))) if paths else None
         except UnsupportedVersion:
             return None
 
@@ -85,16 +88,28 @@ class BlowUp:
     def _fields(self, cls: type) -> Iterator[Field]:
         return (field for field in fields_of(cls) if self._version in field.versions)
 
-    def _blown(self, path: tuple[str, ...]) -> Blown:
+    def _blown(self, path: tuple[str, ...]) -> Iterator[Blown]:
+        """As large as may be, and, where that has too many items to be served, with as many as may be."""
         what = f"{'.'.join(path)} {'distinct' if self._distinct else 'same'}"
-        items = 200
-        while True:
-            body = self._struct(self._api.request(), path, items)
-            frame = encode_request(self._version, 1, "hostile", body)
-            fitting = items * self._size // len(frame)
-            if len(frame) > self._size * 0.8 or items >= fitting or items >= 4_000_000:
-                return Blown(self._api, self._version, what, frame)
-            items = fitting if items > 200 else min(fitting, 4_000)
+        few = self._struct(self._api.request(), path, SOME)
+        frame, counted = self._encoded(few), count_items(few)
+        each_bytes = (len(frame) - len(self._encoded(self._struct(self._api.request(), path, 1)))) / (SOME - 1)
+        if each_bytes <= 0:  # a string, which has its length
+            yield Blown(self._api, self._version, what, frame)
+            return
+        most = int(self._size * 0.9 / each_bytes)
+        frame = self._encoded(self._struct(self._api.request(), path, most))
+        if len(frame) > self._size:  # names grow with their numbers
+            most = int(most * 0.9 * self._size / len(frame))
+            frame = self._encoded(self._struct(self._api.request(), path, most))
+        yield Blown(self._api, self._version, what, frame)
+        allowed = int(self._most * 0.95 * SOME / counted)
+        if allowed < most:
+            fewer = self._struct(self._api.request(), path, allowed)
+            yield Blown(self._api, self._version, f"{what} ({allowed} items)", self._encoded(fewer))
+
+    def _encoded(self, body: Any) -> bytes:
+        return encode_request(self._version, 1, "hostile", body)
 
     def _struct(self, cls: type, path: tuple[str, ...], items: int) -> Any:
         made: Any = build_default(cls)
@@ -137,3 +152,17 @@ class BlowUp:
         many = bytes([tags & 0x7F | 0x80, tags >> 7 & 0x7F | 0x80, tags >> 14 & 0x7F | 0x80, tags >> 21])
         content = head + body[:-1] + many + bytes([0xFF, 0x7F, 1, 0]) * tags
         return Blown(self._api, self._version, "tags", struct.pack(">i", len(content)) + content)
+
+
+def count_items(message: Any) -> int:
+    """How many items all lists of a message have together."""
+    found = 0
+    for field in fields_of(type(message)):
+        value = getattr(message, field.name)
+        if isinstance(field.type, Array) and value:
+            found += len(value)
+            if isinstance(field.type.element, Struct):
+                found += sum(map(count_items, value))
+        elif isinstance(field.type, Struct) and value is not None:
+            found += count_items(value)
+    return found

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,11 +16,11 @@ from crash.raw import Raw
 from kavka.broker.config import load_config
 from kavka.broker.main import first_of
 from kavka.broker.wiring import Node, ReadyReport
+from kavka.metadata.names import CLUSTER_METADATA
 from kavka.model.clock import SystemClock
-from kavka.model.errors import KafkaError
+from kavka.model.errors import CorruptMessage, KafkaError, error_for
 from kavka.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
 from kavka.protocol.schemas.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from kavka.protocol.schemas.metadata import MetadataRequest
 from kavka.protocol.schemas.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -36,16 +37,22 @@ COMMITTED: Final = 4
 LATEST: Final = -1
 GROUP_TOPICS: Final = {"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "1"}
 UNTOUCHED: Final = {".lock"}
+COORDINATOR_SECONDS: Final = 3.0
+OUTSIDE_CRC: Final = frozenset({*range(8), *range(12, 16)})
+"""Where a batch has its base offset and its leader epoch."""
 
 
 class State(NamedTuple):
-    """What clients see: the values of each topic, and how far the group is."""
+    """What clients see: the offsets and values of each topic, how far the group is, and what they are refused."""
 
-    values: dict[str, list[bytes]]
+    records: dict[str, list[tuple[int, bytes]]]
     committed: int
+    refused: dict[str, str]
+    """By topic or group: why it is not served, or what a client finds in what it is given."""
 
 
-WHOLE: Final = State({topic: [b"%d" % number for number in range(RECORDS)] for topic in TOPICS}, COMMITTED)
+ALL_RECORDS: Final = [(number, b"%d" % number) for number in range(RECORDS)]
+WHOLE: Final = State(dict.fromkeys(TOPICS, ALL_RECORDS), COMMITTED, {})
 
 
 def run_node(directory: Path, ask: Callable[[Raw], Any], *, accept_loss: bool = False) -> Any:
@@ -122,35 +129,51 @@ def find(raw: Raw) -> None:
 
 def look(raw: Raw) -> State:
     """What there is."""
-    names = {topic.name for topic in raw.call(MetadataRequest(topics=None), 9).topics}
-    values: dict[str, list[bytes]] = {}
+    records: dict[str, list[tuple[int, bytes]]] = {}
+    refused: dict[str, str] = {}
     for topic in TOPICS:
-        if topic not in names:
-            continue
-        values[topic] = []
-        wanted = ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=0, timestamp=LATEST)])
-        (end,) = raw.call(ListOffsetsRequest(replica_id=-1, topics=[wanted]), 7).topics[0].partitions
-        while len(values[topic]) < end.offset:
-            code, data = raw.fetch(topic, len(values[topic]))
-            found = list(read(data)) if code == 0 else []
-            if not found:
-                break
-            values[topic] += found
+        records[topic] = []
+        try:
+            records[topic] += consumed(raw, topic)
+        except KafkaError as error:
+            refused[topic] = repr(error)
     find(raw)
     group = OffsetFetchRequestGroup(
         group_id="g", topics=[OffsetFetchRequestTopics(name=TOPICS[0], partition_indexes=[0])]
     )
-    for _ in range(1000):
+    deadline = time.monotonic() + COORDINATOR_SECONDS
+    while True:
         (row,) = raw.call(OffsetFetchRequest(groups=[group], require_stable=False), 8).groups
         if row.error_code == 0:
-            return State(values, row.topics[0].partitions[0].committed_offset)
-    return State(values, -1)
+            return State(records, row.topics[0].partitions[0].committed_offset, refused)
+        if time.monotonic() > deadline:
+            refused["g"] = repr(error_for(row.error_code))
+            return State(records, -1, refused)
+        time.sleep(0.01)
 
 
-def read(data: bytes) -> Iterator[bytes]:
+def consumed(raw: Raw, topic: str) -> Iterator[tuple[int, bytes]]:
+    """All offsets and values of a topic; raises KafkaError where it is not served, or a client cannot read it."""
+    wanted = ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=0, timestamp=LATEST)])
+    (end,) = raw.call(ListOffsetsRequest(replica_id=-1, topics=[wanted]), 7).topics[0].partitions
+    if end.error_code:
+        raise error_for(end.error_code)
+    offset = 0
+    while offset < end.offset:
+        code, data = raw.fetch(topic, offset)
+        if code:
+            raise error_for(code)
+        found = [record for record in read(data) if record[0] >= offset]
+        if not found:
+            raise CorruptMessage(f"nothing is read at offset {offset}, and {topic} ends at {end.offset}")
+        yield from found
+        offset = found[-1][0] + 1
+
+
+def read(data: bytes) -> Iterator[tuple[int, bytes]]:
     for batch in scan(data):
-        for _, _, _, value, _ in record_fields(data, batch):
-            yield bytes(value or b"")
+        for offset, _, _, value, _ in record_fields(data, batch):
+            yield offset, bytes(value or b"")
 
 
 def prepare(root: Path) -> tuple[Path, Path]:
@@ -169,7 +192,7 @@ class Damage(NamedTuple):
     kind: str
 
     def do(self, directory: Path, older: Path, rng: random.Random) -> bool:
-        """Damage the file; False if there is nothing to damage."""
+        """Damage the file; False if there is nothing to damage, or nobody could tell."""
         path = directory / self.file
         data = path.read_bytes()
         match self.kind:
@@ -183,6 +206,8 @@ class Damage(NamedTuple):
                 if not data:
                     return False
                 place = rng.randrange(len(data))
+                if self.file.endswith(".log") and CLUSTER_METADATA not in self.file and outside_crc(data, place):
+                    return False
                 new = data[:place] + bytes([data[place] ^ 1 << rng.randrange(8)]) + data[place + 1 :]
             case "older":
                 if not (older / self.file).exists():
@@ -195,6 +220,14 @@ class Damage(NamedTuple):
             return False
         path.write_bytes(new)
         return True
+
+
+def outside_crc(data: bytes, place: int) -> bool:
+    """Whether a byte of a log belongs to an offset or an epoch, which no checksum of Kafka's format covers."""
+    for batch in scan(data):
+        if batch.position <= place < batch.position + batch.size:
+            return place - batch.position in OUTSIDE_CRC
+    return False
 
 
 KINDS: Final = ("cut", "emptied", "zeroed", "flipped", "older", "missing")

@@ -101,27 +101,30 @@ def answer(client: socket.socket) -> None:
         left -= len(part)
 
 
-def attack(address: tuple[str, int], seed: int, until: float, attacks: Sequence[Attack]) -> None:
+def attack(address: tuple[str, int], seed: int, until: float, attacks: Sequence[Attack], made: list[int]) -> None:
     """One connection after another, until it is over."""
     rng = random.Random(seed)
     while time.monotonic() < until:
+        made.append(seed)
         with contextlib.suppress(OSError), socket.create_connection(address, timeout=PATIENCE_S) as client:
             rng.choice(attacks)(rng, client)
 
 
 def main(bootstrap: str, seed: int, seconds: float) -> None:
-    """Attack."""
+    """Attack, and say how often."""
     host, _, port = bootstrap.rpartition(":")
     attacks = (*[BlownUp(random.Random(seed))] * len(OTHERS), *OTHERS)
     until = time.monotonic() + seconds
+    made: list[int] = []
     threads = [
-        threading.Thread(target=attack, args=((host, int(port)), seed + number, until, attacks))
+        threading.Thread(target=attack, args=((host, int(port)), seed + number, until, attacks, made))
         for number in range(CONNECTIONS)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    sys.stdout.write(f"{len(made)} attacks from {CONNECTIONS} connections\n")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import logging
 import struct
 from collections.abc import Iterator
 
@@ -13,7 +12,7 @@ import pytest
 from every_listener import PASSWORD, Served, options, serving
 from kavka.broker.sasl.plain import Plain
 from kavka.client import ConfigResource, ResourceType, blocking
-from kavka.model.errors import InvalidRequest, SaslAuthenticationFailed
+from kavka.model.errors import InvalidRequest, SaslAuthenticationFailed, UnsupportedSaslMechanism
 from kavka.net.session import Session
 from kavka.protocol.header import encode_request
 from kavka.protocol.schemas.sasl_authenticate import SaslAuthenticateRequest
@@ -112,7 +111,8 @@ def test_cve_2026_33558_nothing_secret_is_logged_or_described(served: Served, ad
     ):
         pass
     log = served.cluster.log
-    assert logging.getLevelName(logging.DEBUG) in log
+    loggers = ConfigResource(ResourceType.BROKER_LOGGER, "1")
+    assert admin.admin.describe_configs(loggers)[loggers]["kavka.net.login"].value == "DEBUG"
     for secret in (PASSWORD, "a-wrong-password", "BEGIN PRIVATE KEY"):
         assert secret not in log
         assert secret not in str(admin.admin.describe_configs(BROKER))
@@ -129,3 +129,16 @@ def test_users_that_settings_name_come_and_go_while_a_node_runs(served: Served, 
     admin.admin.alter_configs(BROKER, delete=[JAAS])
     with pytest.raises(SaslAuthenticationFailed):
         blocking.Client(served.bootstrap("SASL_SSL"), security=carol)
+
+
+def test_a_mechanism_that_is_taken_away_is_offered_no_more(served: Served, admin: blocking.Client) -> None:
+    key = "listener.name.sasl_ssl.sasl.enabled.mechanisms"
+    alice = options(served, "SASL_SSL", "PLAIN")
+    with blocking.Client(served.bootstrap("SASL_SSL"), security=alice) as client:
+        assert client.admin.list_topics() is not None
+    admin.admin.alter_configs(BROKER, set={key: "SCRAM-SHA-256,SCRAM-SHA-512"})
+    with pytest.raises(UnsupportedSaslMechanism):
+        blocking.Client(served.bootstrap("SASL_SSL"), security=alice)
+    admin.admin.alter_configs(BROKER, delete=[key])
+    with blocking.Client(served.bootstrap("SASL_SSL"), security=alice) as client:
+        assert client.admin.list_topics() is not None

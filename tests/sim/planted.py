@@ -1,34 +1,61 @@
-"""Bugs that are planted in the process of a test: each breaks one rule that the shipped code keeps."""
+"""Bugs that are planted in the process of a test: each breaks one rule that the shipped code keeps.
+
+`python tests/sim/planted.py [BUG...]` says at which seed the simulation finds them.
+"""
 
 from __future__ import annotations
 
+import argparse
+import multiprocessing
+import sys
+import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
 import pytest
 
 from kavka.broker import wiring
-from kavka.controller import leadership
+from kavka.broker.gate import Gate
+from kavka.catalog.machine import Following
+from kavka.catalog.segment import SegmentState
+from kavka.controller.partition_changes import PartitionChanges
 from kavka.coordinator.groups import GroupCoordinator
+from kavka.coordinator.streams.state import StreamsGroup
 from kavka.coordinator.txn import machine as txn
+from kavka.metadata.image import emit
+from kavka.metadata.records.security import UserScramCredentialRecord
+from kavka.model.errors import KafkaError, NotLeaderOrFollower
 from kavka.model.transition import PARKED, SetTimer, Transition
-from kavka.quorum import driver
+from kavka.quorum import driver, snapshotting
 from kavka.raft import electing, leading, membership
 from kavka.raft.messages import Vote
-from kavka.raft.node import Node, Role
+from kavka.raft.node import RaftNode, Role
 from kavka.replica import fetcher, unified_log
-from kavka.replication.leader import Leadership
-from kavka.runtime.shard import Shard, State
+from kavka.replica.offloading import next_sealed
+from kavka.replica.unified_log import UnifiedLog
+from kavka.replication.leader import PartitionLeader
+from kavka.runtime import remote_log_manager, share_persister
+from kavka.runtime.led_share import LedShare
+from kavka.runtime.remote_log_manager import RemoteLogManager
+from kavka.runtime.shard import CoordinatorState, Shard
+from kavka.share.partition import SharePartition
 from kavka.storage import dirs, replay
 from kavka.storage import log as logs
 from kavka.storage.producer_snapshot import encode_snapshot
 from kavka.storage.producer_state import ProducerStates
+from kavka.testing.sim import ViolationError, simulate
 from kavka.testing.sim.client import Workload
+from kavka.testing.sim.seeds import same_hashes
 from kavka.testing.sim.workloads.administration import Administration
 from kavka.testing.sim.workloads.members import Members
 from kavka.testing.sim.workloads.offsets import Offsets
 from kavka.testing.sim.workloads.records import Records
 from kavka.testing.sim.workloads.repeats import Repeats
+from kavka.testing.sim.workloads.rights import Rights
+from kavka.testing.sim.workloads.shares import Shares
+from kavka.testing.sim.workloads.streams import Streams
+from kavka.testing.sim.workloads.tiers import Tiers
 from kavka.testing.sim.workloads.transactions import Transactions
 
 Patch = pytest.MonkeyPatch
@@ -45,11 +72,17 @@ class Planted(NamedTuple):
 
     plant: Plant
     workloads: Sequence[type[Workload]]
+    first: int = 0
+    """The seed that is tried first: one that has found it. Any change may have another find it."""
+
+    def seeds(self, count: int) -> list[int]:
+        """So many seeds, the best guess first."""
+        return [self.first, *(seed for seed in range(count) if seed != self.first)][:count]
 
 
 def acknowledge_before_commit(patch: Patch) -> None:
     """A leader takes for committed what only it has."""
-    patch.setattr(Leadership, "high_watermark", lambda self, end_offset, *_: end_offset)
+    patch.setattr(PartitionLeader, "high_watermark", lambda self, end_offset, *_: end_offset)
 
 
 def forget_the_epoch_check(patch: Patch) -> None:
@@ -83,7 +116,7 @@ def read_before_commit(patch: Patch) -> None:
     real = Shard.submit
 
     async def submit(self: Shard[Any], decide: Any, token: Any = None) -> Any:
-        if self.state is not State.ACTIVE:
+        if self.state is not CoordinatorState.ACTIVE:
             raise self.refusal()
         transition = decide(self.machine, self._around.clock.now_ms())
         reads = transition.reply is not PARKED and not transition.records and not transition.effects
@@ -107,7 +140,9 @@ def lose_timers_on_failover(patch: Patch) -> None:
 
     def on_loaded(self: GroupCoordinator, now_ms: int) -> Transition[None]:
         found = real(self, now_ms)
-        return Transition(None, found.records, tuple(one for one in found.effects if not isinstance(one, SetTimer)))
+        return Transition(
+            None, found.records, tuple(effect for effect in found.effects if not isinstance(effect, SetTimer))
+        )
 
     patch.setattr(GroupCoordinator, "on_loaded", on_loaded)
 
@@ -120,7 +155,7 @@ def lose_markers_on_failover(patch: Patch) -> None:
 def vote_twice(patch: Patch) -> None:
     """A voter gives its vote to whoever asks."""
 
-    def can_grant(node: Node, vote: Vote) -> bool:
+    def can_grant(node: RaftNode, vote: Vote) -> bool:
         up_to_date = (vote.last_epoch, vote.last_offset) >= (node.log.last_epoch, node.log.end_offset)
         return node.role is not Role.LEADER and up_to_date
 
@@ -130,7 +165,7 @@ def vote_twice(patch: Patch) -> None:
 def commit_an_old_epoch(patch: Patch) -> None:
     """A new leader of the quorum commits what another wrote before it has written anything itself."""
 
-    def update(node: Node, now_ms: int) -> None:
+    def update(node: RaftNode, now_ms: int) -> None:
         led = node.leading
         if led is not None and (offset := led.followers.majority_offset()) > led.high_watermark:
             led.high_watermark = offset
@@ -164,7 +199,7 @@ def take_an_unclean_stop_for_a_clean_one(patch: Patch) -> None:
 
 def keep_a_crashed_broker_in_sync(patch: Patch) -> None:
     """The controller lets a broker that may have lost something stay in sync."""
-    patch.setattr(leadership.Leadership, "crashed", lambda self, broker_id: iter(()))
+    patch.setattr(PartitionChanges, "crashed", lambda self, broker_id: iter(()))
 
 
 def believe_the_leader_too_much(patch: Patch) -> None:
@@ -172,19 +207,179 @@ def believe_the_leader_too_much(patch: Patch) -> None:
     patch.setattr(unified_log, "committed_offset", lambda known, leader, end_offset: end_offset)
 
 
+# -- tiers
+
+
+def count_what_is_remote_as_local_too(patch: Patch) -> None:
+    """Retention by size goes by a local log whose highest remote offset is not known (KAFKA-20732)."""
+    patch.setattr(UnifiedLog, "local_bytes_from", lambda self, offset: self.size_bytes)
+
+
+def answer_before_the_catalogue_caught_up(patch: Patch) -> None:
+    """A catalogue that was not read to its end is asked all the same."""
+    patch.setattr(Following, "is_ready", Following.is_followed)
+
+
+def copy_above_the_last_stable_offset(patch: Patch) -> None:
+    """A leader copies segments whose transactions are open, and so without those that are aborted later."""
+
+    class Decided(NamedTuple):
+        log: Any
+        last_stable_offset: int
+
+    def next_(log: UnifiedLog, from_offset: int) -> Any:
+        return next_sealed(Decided(log.log, log.high_watermark), from_offset)  # type: ignore[arg-type]
+
+    patch.setattr(remote_log_manager, "next_sealed", next_)
+
+
+def leave_what_another_gave_up(patch: Patch) -> None:
+    """A leader that was replaced while it stored a segment does not look after what it stored."""
+
+    async def finish(self: RemoteLogManager, name: Any, segment: Any, custom: bytes) -> None:
+        await self._move(name, segment, SegmentState.COPY_SEGMENT_FINISHED, custom)
+
+    patch.setattr(RemoteLogManager, "_finish", finish)
+
+
+# -- share and streams groups
+
+
+def answer_before_the_write(patch: Patch) -> None:
+    """A share partition's leader answers acknowledgements that are not written yet."""
+    real = LedShare._write
+
+    def write(self: LedShare, write: Any, done: Any) -> None:
+        done(None)
+        real(self, write, lambda error: None)
+
+    patch.setattr(LedShare, "_write", write)
+
+
+def begin_empty_when_loading_fails(patch: Patch) -> None:
+    """A share partition whose state cannot be read begins where the log does, as if nothing had been acknowledged."""
+    real = LedShare._loaded
+    patch.setattr(share_persister, "PATIENCE_MS", 20)  # so that it fails sooner
+
+    async def loaded(self: LedShare) -> SharePartition:
+        try:
+            return await real(self)
+        except KafkaError:
+            return SharePartition.load(self.leader_epoch, 0, self.partition.log_start_offset, ())
+
+    patch.setattr(LedShare, "_loaded", loaded)
+
+
+def keep_locks_across_leadership(patch: Patch) -> None:
+    """A leader goes on with the share partitions of the last time it led."""
+
+    real = LedShare.drop
+
+    def drop(self: LedShare, why: KafkaError) -> None:
+        if not isinstance(why, NotLeaderOrFollower):
+            real(self, why)
+
+    patch.setattr(LedShare, "drop", drop)
+    patch.setattr(LedShare, "is_led", property(lambda self: self.failure is None and self.partition.leads))
+
+
+def give_tasks_that_others_have(patch: Patch) -> None:
+    """A streams group gives out tasks that their owners have not given back."""
+    patch.setattr(StreamsGroup, "active", property(lambda self: {}, lambda self, value: None), raising=False)
+
+
+# -- security
+
+
+def decide_by_the_first_rules(patch: Patch) -> None:
+    """A broker goes by the access rules that it began with."""
+    real = Gate.apply
+
+    def apply(self: Gate, image: Any, delta: Any) -> None:
+        if not self.loaded:
+            real(self, image, delta)
+
+    patch.setattr(Gate, "apply", apply)
+
+
+def leave_users_out_of_snapshots(patch: Patch) -> None:
+    """A snapshot of the metadata does not hold the users."""
+    real = emit.records_of
+
+    def records_of(image: Any) -> Any:
+        return (record for record in real(image) if not isinstance(record, UserScramCredentialRecord))
+
+    patch.setattr(snapshotting, "records_of", records_of)
+
+
 PLANTED = {
-    "acknowledge before commit": Planted(acknowledge_before_commit, [Records]),
+    "acknowledge before commit": Planted(acknowledge_before_commit, [Records], first=1),
     "forget the epoch check": Planted(forget_the_epoch_check, [Transactions]),
-    "skip a producer snapshot": Planted(skip_a_producer_snapshot, [Repeats]),
-    "answer a coordinator's read before commit": Planted(read_before_commit, [Offsets]),
+    "skip a producer snapshot": Planted(skip_a_producer_snapshot, [Repeats], first=26),
+    "answer a coordinator's read before commit": Planted(read_before_commit, [Offsets], first=5),
     "acknowledge a coordinator's write before commit": Planted(answer_before_commit, [Offsets]),
     "lose timers on failover": Planted(lose_timers_on_failover, [Members]),
     "lose markers on failover": Planted(lose_markers_on_failover, [Transactions]),
     "vote twice": Planted(vote_twice, [Administration]),
     "commit an old epoch": Planted(commit_an_old_epoch, [Administration]),
     "forget the vote": Planted(forget_the_vote, [Administration]),
-    "leave out a truncation": Planted(leave_out_a_truncation, [Records]),
-    "take an unclean stop for a clean one": Planted(take_an_unclean_stop_for_a_clean_one, [Records]),
+    "leave out a truncation": Planted(leave_out_a_truncation, [Records], first=1),
+    "take an unclean stop for a clean one": Planted(take_an_unclean_stop_for_a_clean_one, [Records], first=1),
     "keep a crashed broker in sync": Planted(keep_a_crashed_broker_in_sync, [Records]),
-    "believe the leader too much": Planted(believe_the_leader_too_much, [Records]),
+    "believe the leader too much": Planted(believe_the_leader_too_much, [Records], first=1),
+    "count what is remote as local too": Planted(count_what_is_remote_as_local_too, [Tiers]),
+    "answer before the catalogue caught up": Planted(answer_before_the_catalogue_caught_up, [Tiers], first=3),
+    "copy above the last stable offset": Planted(copy_above_the_last_stable_offset, [Tiers]),
+    "leave what another gave up": Planted(leave_what_another_gave_up, [Tiers], first=11),
+    "answer an acknowledgement before the write": Planted(answer_before_the_write, [Shares]),
+    "begin empty when loading fails": Planted(begin_empty_when_loading_fails, [Shares], first=4),
+    "keep locks across leadership": Planted(keep_locks_across_leadership, [Shares], first=3),
+    "give tasks that others have": Planted(give_tasks_that_others_have, [Streams], first=4),
+    "decide by the first rules": Planted(decide_by_the_first_rules, [Rights]),
+    "leave users out of snapshots": Planted(leave_users_out_of_snapshots, [Rights], first=1),
 }
+
+
+class Found(NamedTuple):
+    """At which seed a bug was found, and by what."""
+
+    bug: str
+    seed: int | None
+    what: str
+    seconds: float
+
+
+def find(bug: str, seeds: int) -> Found:
+    """Run seeds with a bug until one fails."""
+    began = time.monotonic()
+    planted = PLANTED[bug]
+    with pytest.MonkeyPatch.context() as patch:
+        planted.plant(patch)
+        for seed in planted.seeds(seeds):
+            try:
+                simulate(seed, planted.workloads)
+            except ViolationError as violation:
+                return Found(bug, seed, str(violation), time.monotonic() - began)
+    return Found(bug, None, "not found", time.monotonic() - began)
+
+
+def main() -> int:
+    """Print a line for each bug; 1 if one is not found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("bugs", nargs="*", metavar="BUG", default=[])
+    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--processes", type=int, default=1)
+    given = parser.parse_args()
+    context = multiprocessing.get_context("spawn")
+    found: list[Found] = []
+    with same_hashes(), ProcessPoolExecutor(given.processes, context, max_tasks_per_child=1) as pool:
+        for row in pool.map(find, given.bugs or PLANTED, [given.seeds] * len(given.bugs or PLANTED)):
+            found.append(row)
+            seed = "-" if row.seed is None else str(row.seed)
+            sys.stdout.write(f"{row.bug:50} {seed:>4}  {row.what[:160]}\n")
+            sys.stdout.flush()
+    return 1 if any(row.seed is None for row in found) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -40,10 +40,10 @@ def test_what_was_forced_survives_and_what_was_not_may_not(drive: Drive, disk: S
         copy = disk_of(drive_like(drive))
         copy.drive.lose_power(random.Random(seed))
         left.add(copy.read_file("/data/log"))
-    assert all(one.startswith(b"safe") for one in left)
+    assert all(content.startswith(b"safe") for content in left)
     assert {b"safe", b"safe and not"} <= left
-    assert any(4 < len(one) < 12 for one in left)  # torn
-    assert any(one.endswith(b"\0") for one in left)  # the length came through, the bytes did not
+    assert any(4 < len(content) < 12 for content in left)  # torn
+    assert any(content.endswith(b"\0") for content in left)  # the length came through, the bytes did not
 
 
 def drive_like(drive: Drive) -> Drive:
@@ -141,3 +141,16 @@ def test_what_is_left_begins_with_what_was_forced_last(writes: list[tuple[int, b
     drive.lose_power(random.Random(seed))
     if not writes or writes[-1][2]:
         assert disk_of(drive).read_file("/log") == safe
+
+
+def test_a_disk_that_fails_refuses_so_many_changes_and_no_more() -> None:
+    drive = Drive(1 << 20)
+    disk = SimDisk(drive, lambda seconds: None, lambda: 0)
+    disk.write_file("/a", b"before")
+    drive.refusals = 2.0
+    for _ in range(2):
+        with pytest.raises(OSError, match="Input/output error"):
+            disk.write_file("/a", b"refused")
+        assert disk.read_file("/a") == b"before"
+    disk.write_file("/a", b"after")
+    assert disk.read_file("/a") == b"after"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kavka.testing.sim.machine import Machine, Process
+from kavka.testing.sim.machine import Process, SimMachine
 from kavka.testing.sim.world import ViolationError, World
 
 Main = Callable[[Process], Coroutine[Any, Any, None]]
@@ -18,7 +18,7 @@ Main = Callable[[Process], Coroutine[Any, Any, None]]
 def run(main: Main, seed: int = 0, seconds: float = 1_000) -> tuple[World, BaseException | None]:
     ends: list[BaseException | None] = []
     with World(seed) as world:
-        Machine(world, 1, "10.0.0.1").boot(main, ends.append)
+        SimMachine(world, 1, "10.0.0.1").boot(main, ends.append)
         world.run_until(seconds, lambda: bool(ends))
     assert ends, "it did not end"
     return world, ends[0]
@@ -62,8 +62,8 @@ def test_what_a_thread_does_is_done_later_and_in_order_where_there_is_one_thread
 
     async def main(process: Process) -> None:
         loop = asyncio.get_running_loop()
-        one = ThreadPoolExecutor(1)
-        jobs = [loop.run_in_executor(one, seen.append, number) for number in range(20)]
+        executor = ThreadPoolExecutor(1)
+        jobs = [loop.run_in_executor(executor, seen.append, number) for number in range(20)]
         assert seen == []
         await asyncio.gather(*jobs)
         with pytest.raises(ZeroDivisionError):
@@ -111,7 +111,7 @@ def test_tasks_that_are_cancelled_together_end_in_the_same_order_every_time() ->
 
 
 def test_a_process_that_is_killed_does_nothing_more(world: World) -> None:
-    machine = Machine(world, 1, "10.0.0.1")
+    machine = SimMachine(world, 1, "10.0.0.1")
     seen: list[str] = []
 
     async def main(process: Process) -> None:
@@ -140,7 +140,7 @@ def test_a_process_that_stands_still_goes_on_where_it_was(world: World) -> None:
             await asyncio.sleep(0.1)
             ticks.append(process.world.now)
 
-    process = Machine(world, 1, "10.0.0.1").boot(main, lambda error: None)
+    process = SimMachine(world, 1, "10.0.0.1").boot(main, lambda error: None)
     world.run_until(0.35)
     process.pause(5)
     world.run_until(5.3)
@@ -159,7 +159,7 @@ def test_a_callback_that_fails_is_a_violation() -> None:
 
 
 def test_clocks_may_be_wrong(world: World) -> None:
-    machine = Machine(world, 1, "10.0.0.1")
+    machine = SimMachine(world, 1, "10.0.0.1")
     machine.rate, machine.skew_ms = 2.0, -5_000
     times: list[float] = []
 

@@ -22,8 +22,8 @@ from tests.spark.conftest import fill
 from kavka.client import LATEST, KafkaError, Pool, Producer, TopicPartition
 from kavka.client.blocking import Client
 from kavka.spark import exactly_once
-from kavka.spark.decisions import Decider, Decision
-from kavka.spark.exactly_once import BatchLostError, Prepared, Task
+from kavka.spark.decisions import BatchDecision, Decider
+from kavka.spark.exactly_once import BatchLostError, PreparedTask, Task
 from kavka.spark.options import SinkOptions, sink_options
 from kavka.testing import Cluster
 
@@ -66,7 +66,7 @@ class Sink:
             }
         )
 
-    def task(self, batch: int, number: int, *values: int) -> Prepared:
+    def task(self, batch: int, number: int, *values: int) -> PreparedTask:
         """Write these values and prepare."""
 
         async def send(producer: Producer, rows: pa.RecordBatch) -> None:
@@ -83,18 +83,20 @@ class Sink:
         command = [sys.executable, "-c", KILLED_TASK, self.options.bootstrap, id_, self.topic, *map(str, values)]
         assert subprocess.run(command, timeout=60, check=False).returncode == 9
 
-    def commit(self, batch: int, *messages: Prepared) -> None:
+    def commit(self, batch: int, *messages: PreparedTask) -> None:
         exactly_once.commit(self.options, messages, batch)
 
-    def decide(self, batch: int, *messages: Prepared) -> None:
+    def decide(self, batch: int, *messages: PreparedTask) -> None:
         """What a driver does that is killed right after its decision."""
 
         async def decide() -> None:
             pool = Pool(self.options.bootstrap)
             try:
                 async with Decider(pool, self.query) as decider:
-                    mine = {one.transactional_id: one.transaction for one in messages if one.transaction is not None}
-                    await decider.decide(Decision(batch, mine))
+                    mine = {
+                        task.transactional_id: task.transaction for task in messages if task.transaction is not None
+                    }
+                    await decider.decide(BatchDecision(batch, mine))
             finally:
                 await pool.close()
 
@@ -122,7 +124,7 @@ def visible(client: Client, topic: str) -> list[int]:
     places = dict.fromkeys((TopicPartition(topic, number) for number in range(PARTITIONS)), LATEST)
     stable = client.admin.list_offsets(places, read_committed=True)
     ends = client.admin.list_offsets(places)
-    assert {tp: one.offset for tp, one in stable.items()} == {tp: one.offset for tp, one in ends.items()}
+    assert {tp: end.offset for tp, end in stable.items()} == {tp: end.offset for tp, end in ends.items()}
     return found
 
 
@@ -194,7 +196,7 @@ def test_a_driver_that_was_overtaken_cannot_decide(sink: Sink, client: Client) -
                 async with Decider(pool, sink.query):
                     pass
                 with pytest.raises(KafkaError):
-                    await late.decide(Decision(0, {}))
+                    await late.decide(BatchDecision(0, {}))
         finally:
             await pool.close()
 
@@ -215,7 +217,7 @@ def test_the_last_decision_is_found_behind_many_of_other_queries(
         try:
             async with Decider(pool, busy.query) as decider:
                 for batch in range(300):
-                    await decider.decide(Decision(batch, {}))
+                    await decider.decide(BatchDecision(batch, {}))
         finally:
             await pool.close()
 

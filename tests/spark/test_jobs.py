@@ -16,6 +16,7 @@ from kavka.client.blocking import Client
 from kavka.spark.pipelines.backfill import backfill
 from kavka.spark.pipelines.flows import start_query
 from kavka.spark.pipelines.jobs import mirror, verify
+from kavka.spark.pipelines.replay import replay
 from kavka.spark.pipelines.spec import Pipeline, SpecError, load
 from kavka.testing import Cluster
 
@@ -148,3 +149,70 @@ def test_a_stream_that_reads_everything_leaves_nothing_to_a_backfill(spark: Any,
         assert (done.rows, done.said) == (0, ("nothing to do: the flow's stream writes all of it",))
         stream(spark, pipeline)
         assert rows(pipeline) == GOOD
+
+
+def test_a_flow_whose_checkpoint_is_lost_goes_on_where_its_table_ends(
+    client: Client, spark: Any, numbers: tuple[Pipeline, str]
+) -> None:
+    pipeline, name = numbers
+    flow = pipeline.flow(None)
+    stream(spark, pipeline)
+    shutil.rmtree(pipeline.checkpoint_of(flow))
+    produce(client, name, range(21, 25))
+    stream(spark, pipeline)
+    stream(spark, pipeline)
+    assert rows(pipeline) == [*GOOD, 21, 22, 23, 24]
+    assert backfill(spark, pipeline, flow, {"startingOffsets": "earliest"}).rows == 0, "it is still the same stream"
+
+
+def test_too_many_bad_records_stop_a_flow_and_none_of_them_is_set_aside(
+    client: Client, spark: Any, numbers: tuple[Pipeline, str]
+) -> None:
+    pipeline, name = numbers
+    flow = pipeline.flow(None)
+    strict = replace(pipeline, flows=(replace(flow, source=replace(flow.source, max_bad_records=1)),))
+    with pytest.raises(Exception, match=r"-0: 2 of 20 records from offset 0 on are not json"):
+        stream(spark, strict)
+    with client.consumer(f"{name}-dead") as consumer:
+        assert not list(consumer.until_end())
+    stream(spark, replace(pipeline, flows=(replace(flow, source=replace(flow.source, max_bad_records=2)),)))
+    assert rows(pipeline) == GOOD
+    with client.consumer(f"{name}-dead") as consumer:
+        assert len(list(consumer.until_end())) == 2
+
+
+def test_dead_letters_that_can_be_read_by_now_are_added_once(
+    client: Client, spark: Any, numbers: tuple[Pipeline, str]
+) -> None:
+    pipeline, name = numbers
+    flow = pipeline.flow(None)
+    with client.producer() as producer:
+        for value in (b'{"number": "1"}', b'{"number": "2"}'):
+            producer.send(name, value, partition=1)
+    stream(spark, pipeline)
+    assert replay(spark, pipeline, flow).rows == 0, "nothing has changed"
+    (pipeline.folder / "mended.py").write_text(
+        "def whole(frame):\n    return frame.selectExpr('bigint(number) AS number', '_partition', '_offset')\n"
+    )
+    read_as_text = replace(flow, source=replace(flow.source, schema="number STRING"), transform="mended:whole")
+    mended = replace(pipeline, flows=(read_as_text,))
+    done = replay(spark, mended, mended.flow(None))
+    assert (done.letters, done.rows) == (4, 2), "two more are no JSON at all"
+    again = replay(spark, mended, mended.flow(None))
+    assert (again.letters, again.rows) == (2, 0)
+    assert rows(pipeline) == [1, 1, 2, 2, *GOOD[2:]]
+    with client.consumer(f"{name}-dead") as consumer:
+        last = list(consumer.until_end())[-1]
+    assert [value for key, value in last.headers if key == "kavka.topic"] == [name.encode()], "it keeps its place"
+
+
+def test_a_column_of_a_batch_is_as_wide_as_the_tables(
+    client: Client, spark: Any, numbers: tuple[Pipeline, str]
+) -> None:
+    pipeline, name = numbers
+    flow = pipeline.flow(None)
+    stream(spark, pipeline)
+    produce(client, name, range(21, 23))
+    narrow = replace(flow, source=replace(flow.source, schema="number INT, more STRUCT<a: INT>"))
+    stream(spark, replace(pipeline, flows=(narrow,)))
+    assert rows(pipeline) == [*GOOD, 21, 22]

@@ -116,10 +116,10 @@ def by_us(kind: str, tokens: list[str]) -> list[Any]:
     return [BAD if index in wrong else each for index, each in enumerate(column.to_pylist())]
 
 
-def same(one: Any, other: Any) -> bool:
-    if isinstance(one, float) and isinstance(other, float) and math.isnan(one):
-        return math.isnan(other)
-    return bool(one == other)
+def same(left: Any, right: Any) -> bool:
+    if isinstance(left, float) and isinstance(right, float) and math.isnan(left):
+        return math.isnan(right)
+    return bool(left == right)
 
 
 def drawn(draw: random.Random) -> str:

@@ -12,9 +12,9 @@ from kavka.client.blocking import Client
 from kavka.model.types import TopicPartition
 from kavka.spark.offsets import DataLossError
 from kavka.spark.options import source_options
-from kavka.spark.pipelines.jobs import create_targets
+from kavka.spark.pipelines.jobs import create_targets, topic_configs
 from kavka.spark.pipelines.spec import SpecError
-from kavka.spark.source import BatchReader, RangePartition, StreamReader
+from kavka.spark.source import BatchReader, StreamReader, TaskRanges
 from kavka.testing import Cluster
 
 Open = Callable[..., StreamReader]
@@ -39,8 +39,8 @@ def next_end(reader: StreamReader, start: dict[str, Any]) -> dict[str, Any]:
 
 
 def planned(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[tuple[int, int, int]]:
-    parts = [each for each in reader.partitions(start, end) if isinstance(each, RangePartition)]
-    return [(each.range.topic_partition.partition, each.range.start, each.range.end) for each in parts]
+    parts = [each for each in reader.partitions(start, end) if isinstance(each, TaskRanges)]
+    return [(each.topic_partition.partition, each.start, each.end) for part in parts for each in part.ranges]
 
 
 def test_a_first_batch_that_is_tried_again_begins_where_it_began(
@@ -137,13 +137,18 @@ def test_a_dead_letter_is_the_record_with_its_own_headers(
 
 
 def test_a_mirror_of_a_topic_onto_itself_is_refused(client: Client, topic: Callable[..., str], node: Cluster) -> None:
-    one, two = sorted((topic(partitions=1), topic(partitions=1)))  # as the message names them
+    made = (topic(partitions=1, cleanup_policy="compact", segment_bytes="2000000"), topic(partitions=1))
+    first, second = sorted(made)  # as the message names them
     port = node.bootstrap.rpartition(":")[2]
-    options = source_options({"kafka.bootstrap.servers": node.bootstrap, "subscribe": f"{one},{two}"}, streaming=True)
+    options = source_options(
+        {"kafka.bootstrap.servers": node.bootstrap, "subscribe": f"{first},{second}"}, streaming=True
+    )
     for target in (node.bootstrap, f"localhost:{port}"):
-        with pytest.raises(SpecError, match=f"{one}, {two} would be copied onto itself"):
+        with pytest.raises(SpecError, match=f"{first}, {second} would be copied onto itself"):
             create_targets(options, target, {})
         with pytest.raises(SpecError, match="would be copied onto itself"):
-            create_targets(options, target, {one: two, two: one})
-    create_targets(options, node.bootstrap, {one: f"{one}-copy", two: f"{two}-copy"})
-    assert {f"{one}-copy", f"{two}-copy"} <= {each.name for each in client.admin.list_topics()}
+            create_targets(options, target, {first: second, second: first})
+    create_targets(options, node.bootstrap, {first: f"{first}-copy", second: f"{second}-copy"})
+    assert {f"{first}-copy", f"{second}-copy"} <= {each.name for each in client.admin.list_topics()}
+    copied = topic_configs(node.bootstrap, {f"{each}-copy": each for each in made})
+    assert copied == {made[0]: {"cleanup.policy": "compact", "segment.bytes": "2000000"}, made[1]: {}}

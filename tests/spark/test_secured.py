@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +14,9 @@ from typing import Any
 import pytest
 
 from kavka.client.blocking import Client
+from kavka.client.security import SecuredBootstrap
+from kavka.model.errors import TopicAlreadyExists
+from kavka.spark.connecting import connection_options
 from kavka.testing import Cluster
 from kavka.testing.local import free_ports
 from kavka.testing.secured import Secured
@@ -32,7 +40,8 @@ def test_a_stream_reads_and_a_batch_writes_and_no_secret_is_shown(
     options |= {f"kafka.{key}": value for key, value in made.client().items()}
     with Client(cluster.bootstrap, security=made.client()) as client:
         for topic in ("in", "out"):
-            client.admin.create_topic(topic, partitions=2)
+            with contextlib.suppress(TopicAlreadyExists):
+                client.admin.create_topic(topic, partitions=2)
         with client.producer() as producer:
             for number in range(100):
                 producer.send("in", b"%d" % number)
@@ -59,6 +68,38 @@ def test_a_stream_reads_and_a_batch_writes_and_no_secret_is_shown(
     written = [path.read_bytes() for path in checkpoint.rglob("*") if path.is_file()]
     assert written
     assert not any(PASSWORD.encode() in data for data in written)
+
+
+def test_plans_the_ui_logs_the_event_log_and_the_checkpoint_have_no_secret(
+    secured: tuple[Cluster, Secured], tmp_path: Path
+) -> None:
+    cluster, made = secured
+    (tmp_path / "events").mkdir()
+    plain = connection_options(SecuredBootstrap(cluster.bootstrap, made.client()))
+    login = "kafka.sasl.jaas.config"
+    referring = {**plain, login: plain[login].replace(PASSWORD, "${env:JOB_PASSWORD}")}
+    with Client(cluster.bootstrap, security=made.client()) as client:
+        for topic in ("in", "out"):
+            with contextlib.suppress(TopicAlreadyExists):
+                client.admin.create_topic(topic, partitions=2)
+        with client.producer() as producer:
+            producer.send("in", b"one")
+    job = Path(__file__).with_name("secured_job.py")
+    done = subprocess.run(
+        [sys.executable, str(job), json.dumps(referring), json.dumps(plain), str(tmp_path)],
+        env={**os.environ, "JOB_PASSWORD": PASSWORD},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "read " in done.stdout
+    written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert any(b"SparkListenerSQLExecutionStart" in data for data in written), "there is an event log to look at"
+    assert "Physical Plan" in done.stdout
+    for data in (done.stdout.encode(), done.stderr.encode(), *written):
+        assert PASSWORD.encode() not in data
 
 
 def test_what_cannot_be_honoured_is_an_error_on_the_driver(spark: Any) -> None:

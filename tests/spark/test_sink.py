@@ -41,15 +41,15 @@ def test_rows_arrive_with_key_value_headers_and_the_partition_of_their_key(
 def test_a_column_names_topic_and_partition_and_may_give_the_time(
     spark: Any, node: Cluster, client: Client, topic: Callable[..., str]
 ) -> None:
-    one, two = topic(), topic()
+    first, second = topic(), topic()
     frame = spark.range(10).selectExpr(
-        f"if(id < 4, '{one}', '{two}') as topic",
+        f"if(id < 4, '{first}', '{second}') as topic",
         "cast(1 as int) as partition",
         "cast(id as string) as value",
         "timestamp_millis(1700000000000 + id) as timestamp",
     )
     write(frame, node, useTimestampColumn="true")
-    for name, expected in ((one, range(4)), (two, range(4, 10))):
+    for name, expected in ((first, range(4)), (second, range(4, 10))):
         with client.consumer(name) as consumer:
             records = sorted(consumer.until_end(), key=lambda record: record.timestamp)
         assert [(record.partition, int(record.value or b"")) for record in records] == [(1, n) for n in expected]

@@ -68,12 +68,12 @@ def test_a_read_begins_and_ends_where_it_is_told_to(client: Client, topic: Topic
 
 
 def test_topics_are_chosen_by_name_pattern_or_partition(client: Client, topic: Topic, read: Read) -> None:
-    one, two = topic(), topic()
-    fill(client, one, 4)
-    fill(client, two, 4, start=10)
-    assert numbers(read(f"{one},{two}")) == [0, 1, 2, 3, 10, 11, 12, 13]
-    assert numbers(read("", subscribePattern=f"{one}|{two}|nothing.*")) == [0, 1, 2, 3, 10, 11, 12, 13]
-    assert numbers(read("", assign=json.dumps({two: [1]}))) == [11, 13]
+    first, second = topic(), topic()
+    fill(client, first, 4)
+    fill(client, second, 4, start=10)
+    assert numbers(read(f"{first},{second}")) == [0, 1, 2, 3, 10, 11, 12, 13]
+    assert numbers(read("", subscribePattern=f"{first}|{second}|nothing.*")) == [0, 1, 2, 3, 10, 11, 12, 13]
+    assert numbers(read("", assign=json.dumps({second: [1]}))) == [11, 13]
 
 
 def test_ranges_are_split_for_more_tasks(client: Client, topic: Topic, read: Read) -> None:

@@ -138,12 +138,14 @@ def test_a_topic_that_is_created_anew_under_a_running_query_is_not_taken_for_the
 def test_a_checkpoint_of_another_topic_is_refused(
     client: Client, topic: Topic, stream: Callable[..., Any], run: Run
 ) -> None:
-    one, two = topic(partitions=1), topic(partitions=1)
-    for name in (one, two):
+    first, second = topic(partitions=1), topic(partitions=1)
+    for name in (first, second):
         fill(client, name, 3, partitions=1)
-    assert run(stream(one)) == [0, 1, 2]
-    with pytest.raises(Exception, match=f"{one}-0 of the checkpoint does not exist any more, or is not read") as raised:
-        run(stream(two))
+    assert run(stream(first)) == [0, 1, 2]
+    with pytest.raises(
+        Exception, match=f"{first}-0 of the checkpoint does not exist any more, or is not read"
+    ) as raised:
+        run(stream(second))
     assert "use a new checkpoint location" in str(raised.value)
 
 

@@ -28,6 +28,8 @@ from kavka.storage.log import AppendInfo
 
 CLUSTER = "XtzFyRoARCCFvqzNMVkX_Q"
 DIRECTORY = Uuid(b"d" * 16)
+SPREAD = 0x9E3779B97F4A7C15F39CC0605CEDC835
+"""Makes ids of numbers that differ as much as those that are drawn."""
 
 
 class FaultyFile(RealFile):
@@ -97,8 +99,12 @@ class FaultyDisk(RealDisk):
 class Held:
     """What a node holds, and short ways to change and use it."""
 
-    def __init__(self, root: Path, disk: FaultyDisk, clock: ManualClock) -> None:
+    def __init__(self, root: Path, disk: FaultyDisk, clock: ManualClock, *more: Uuid) -> None:
+        """`more` are the ids of further log directories, which lie beside the first."""
         self.root = root
+        self.directories = {str(root): DIRECTORY, **{f"{root}-{number}": id_ for number, id_ in enumerate(more, 2)}}
+        for path in self.directories:
+            disk.mkdir(path)
         self.disk = disk
         self.clock = clock
         numbers = itertools.count(1)
@@ -108,21 +114,24 @@ class Held:
             CLUSTER,
             self.values,
             draw=random.Random(7).randint,
-            new_id=lambda: Uuid((1 << 100 | next(numbers)).to_bytes(16, "big")),
+            new_id=lambda: Uuid((next(numbers) * SPREAD % (1 << 128)).to_bytes(16, "big")),
         )
         self.settings = LiveSettings(1, self.values)
         self.names = (f"{number:032x}" for number in itertools.count(1))
         self.replicas = self.start()
         self.write(self.machine.activate(bootstrap_records(), 0))
         endpoint = Endpoint("PLAINTEXT", "localhost", 9092, "PLAINTEXT")
-        request = BrokerRequest(1, CLUSTER, Uuid(b"l" * 16), (endpoint,), SUPPORTED, (DIRECTORY,), None)
+        request = BrokerRequest(1, CLUSTER, Uuid(b"l" * 16), (endpoint,), SUPPORTED, tuple(self.directories.values()))
         epoch = self.write(self.machine.register_broker(request, 0))
         self.write(self.machine.heartbeat(Heartbeat(1, epoch, epoch), 0))
 
     def start(self, *, clean: bool = True) -> ReplicaManager:
         """Replicas that have loaded nothing yet, as after a restart."""
-        directory = LogDir(self.disk, str(self.root), DIRECTORY, clean=clean)
-        self.replicas = ReplicaManager(1, self.disk, [directory], self.settings, self.clock, lambda: next(self.names))
+        dirs = [
+            LogDir(self.disk, path, id_, clean=clean, has_metadata=id_ == DIRECTORY)
+            for path, id_ in self.directories.items()
+        ]
+        self.replicas = ReplicaManager(1, self.disk, dirs, self.settings, self.clock, lambda: next(self.names))
         return self.replicas
 
     def write(self, transition):

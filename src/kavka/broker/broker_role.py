@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
+from kavka.broker.client_telemetry import ClientTelemetry
 from kavka.broker.collecting import Collecting
 from kavka.broker.config import NodeConfig
 from kavka.broker.controller_role import ControllerRole
@@ -15,18 +16,22 @@ from kavka.broker.dispatch import Dispatcher, HotHandler
 from kavka.broker.forwarding import Forwarding, Handler
 from kavka.broker.gate import Gate
 from kavka.broker.handlers import HANDLERS
-from kavka.broker.handlers.fetch import Fetch
-from kavka.broker.handlers.produce import Produce
+from kavka.broker.handlers.fetch import FetchHandler
+from kavka.broker.handlers.produce import ProduceHandler
 from kavka.broker.limits import connection_limits, frame_caps, socket_options
 from kavka.broker.live_listeners import Bind, LiveListeners
 from kavka.broker.metrics import (
     LoopWatch,
+    show_connections,
     show_coordinators,
+    show_isr,
+    show_lag,
     show_quotas,
     show_replicas,
+    show_requests,
     show_share_groups,
-    show_traffic,
 )
+from kavka.broker.partition_metrics import show_partitions
 from kavka.broker.ports import Ports
 from kavka.broker.quotas import Quotas
 from kavka.broker.spreading import Spreading
@@ -41,12 +46,17 @@ from kavka.model.settings import (
     CONTROLLED_SHUTDOWN_ENABLE,
     FETCH_MAX_BYTES,
     INITIAL_BROKER_REGISTRATION_TIMEOUT_MS,
+    KAVKA_METRICS_DETAIL,
+    KAVKA_METRICS_LISTENER,
+    LOG_DIR_FAILURE_TIMEOUT_MS,
     MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS,
     REQUEST_TIMEOUT_MS,
+    TELEMETRY_MAX_BYTES,
     Values,
 )
 from kavka.net.limits import ConnectionLimits
 from kavka.net.server import BoundListener, Server
+from kavka.pacing.turn import Turn
 from kavka.protocol.registry import ApiKey
 from kavka.quorum.controller_loop import ControllerLoop
 from kavka.quorum.internal_topics import InternalTopic, create_if_missing
@@ -56,21 +66,25 @@ from kavka.quorum.registration import Registration, register_node
 from kavka.quorum.requested_topics import RequestedTopics
 from kavka.quorum.topic_creation import TopicCreation
 from kavka.replica.cleaner import Cleaner
+from kavka.replica.dirs import cordoned_ids, offline_ids
 from kavka.replica.fetching import FetchSessions
 from kavka.replica.housekeeping import Housekeeping
 from kavka.replica.loading import Loading
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.syncing import Syncer
-from kavka.replica.waiting import Waiting
+from kavka.replica.waiting import Purgatory
 from kavka.runtime.broker_channels import BrokerChannels
+from kavka.telemetry.client_metrics import ClientMetrics
 from kavka.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from kavka.broker.replicating import Replicating
     from kavka.broker.tiering import Tending, Tiering
     from kavka.runtime.coordinators import Make
+    from kavka.runtime.group_lag import GroupLag
+    from kavka.runtime.registry import RegistryService
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -78,7 +92,7 @@ SESSION_EVICTION_MS: Final = 120_000
 MAX_SESSION_ID: Final = 2**31 - 1
 DRAIN_MS: Final = 2_000
 LEAVE_SECONDS: Final = 60.0
-"""How long a broker that stops tries to hand over what it leads."""
+"""How long a controlled shutdown may take."""
 
 
 class Service(Protocol):
@@ -88,7 +102,7 @@ class Service(Protocol):
         """Run."""
 
 
-class Surroundings(NamedTuple):
+class BrokerEnvironment(NamedTuple):
     """What a broker is given by its node."""
 
     config: NodeConfig
@@ -103,6 +117,7 @@ class Surroundings(NamedTuple):
     gate: Gate
     quotas: Quotas
     bind: Bind
+    when_secured: Callable[[Callable[[], None]], None]
     ports: Ports
     tiering: Tiering | None = None
 
@@ -112,7 +127,7 @@ class BrokerRole:
 
     def __init__(
         self,
-        node: Surroundings,
+        node: BrokerEnvironment,
         replicas: ReplicaManager,
         loading: Loading,
         listeners: list[BoundListener],
@@ -144,20 +159,24 @@ class BrokerRole:
         self._running: list[asyncio.Task[None]] = []
         self._alone = node.config.standalone
         self._lifecycle = self._join()
+        replicas.on_loss(self._lifecycle.wake)
         self._replicating = None if self._alone else self._replicate()
         self._tending = self._tend(node.tiering) if node.tiering is not None else None
+        self._lag = self._watch_lag() if node.config.values[KAVKA_METRICS_LISTENER] else None
+        self._telemetry = ClientTelemetry(
+            ClientMetrics(node.config.values[TELEMETRY_MAX_BYTES], node.ports.new_id), node.controller
+        )
         self._dispatcher = self._dispatch()
         node.quotas.subscribe(self._dispatcher.hold_against)
         options = socket_options(node.config.values)
         limits = connection_limits(node.settings.values)
         self._server = Server(listeners, self._dispatcher, limits, options, node.clock, node.gate.admit)
         self._listening = LiveListeners(self._server, listeners, node.bind)
-        node.settings.subscribe(lambda values: self._server.limit(self._limits()))
         node.quotas.subscribe(lambda quotas: self._server.limit(self._limits()))
         self.epoch = -1
         """The broker epoch of this start; -1 until it is registered."""
         self.loaded = False
-        """Whether all that is on disk was looked at: only then may it be marked as left in order."""
+        """Whether all logs are loaded: only then may the node mark a clean shutdown."""
 
     # -- putting together -----------------------------------------------------------------------
 
@@ -176,7 +195,9 @@ class BrokerRole:
             heartbeat_ms=values[BROKER_HEARTBEAT_INTERVAL_MS],
             session_ms=values[BROKER_SESSION_TIMEOUT_MS],
             registration_timeout_ms=values[INITIAL_BROKER_REGISTRATION_TIMEOUT_MS],
-            offline=tuple if self._alone else lambda: [one.directory_id for one in replicas.dirs if not one.online],
+            failure_timeout_ms=values[LOG_DIR_FAILURE_TIMEOUT_MS],
+            offline=lambda: offline_ids(replicas.dirs),
+            cordoned=lambda: cordoned_ids(replicas.dirs),
         )
 
     def _number_producers(self) -> ProducerIds:
@@ -212,19 +233,39 @@ class BrokerRole:
             leaving=lambda: self._lifecycle.leaving,
         )
 
+    def _between_disks(self) -> list[Service]:
+        """What several log directories take: moving replicas between them, and telling the controller of that."""
+        from kavka.replica.assign_dirs import AssignReplicas  # a node with one directory starts faster without
+        from kavka.replica.moving import Moving
+        from kavka.replica.placing import Placing
+
+        node, replicas = self._node, self._replicas
+        channel = node.quorum.channel(node.config.values[REQUEST_TIMEOUT_MS])
+        assign = AssignReplicas(replicas.node_id, lambda: self.epoch, channel)
+        moving = Moving(replicas, self._syncer, assign, node.clock)
+        return [moving, Placing(replicas, assign)] if self._alone else [moving]
+
     def _tend(self, tiering: Tiering) -> Tending:
         node, listener = self._node, self._node.config.inter_broker_listener
-        here = [one for one in self._registration.endpoints if one.listener == listener]
-        return tiering.join(self._replicas, self._creation, node.inter_broker, here)
+        here = [endpoint for endpoint in self._registration.endpoints if endpoint.listener == listener]
+        return tiering.join(self._replicas, self._creation, node.inter_broker, here, lambda: self._lifecycle.unheard)
+
+    def _watch_lag(self) -> GroupLag:
+        from kavka.runtime.group_lag import GroupLag  # a node that shows no metrics starts faster without
+
+        return GroupLag(lambda: self._coordinating.group_shards, self._replicas, self._others.ask)
 
     def _dispatch(self) -> Dispatcher:
         node, replicas = self._node, self._replicas
         channel = self._asking
         forwarding = Forwarding() if channel is None else Forwarding(node.controller, channel)
-        waiting = Waiting(asyncio.get_running_loop())
+        purgatory = Purgatory(asyncio.get_running_loop())
+        lane = node.quorum.dispatcher.lane
         hot: dict[int, HotHandler] = {
-            ApiKey.PRODUCE: Produce(replicas, self._syncer, node.clock, waiting, self._coordinating.verification),
-            ApiKey.FETCH: Fetch(replicas, self._sessions, waiting, node.clock, node.settings[FETCH_MAX_BYTES]),
+            ApiKey.PRODUCE: ProduceHandler(
+                replicas, self._syncer, node.clock, purgatory, lane, self._coordinating.verification
+            ),
+            ApiKey.FETCH: FetchHandler(replicas, self._sessions, purgatory, node.clock, node.settings[FETCH_MAX_BYTES]),
         }
         services: list[object] = [
             node.controller,
@@ -235,10 +276,11 @@ class BrokerRole:
             forwarding,
             self._creation,
             self._requested,
-            waiting,
+            purgatory,
             node.gate,
             node.quotas,
             node.quorum.recovery,
+            self._telemetry,
         ]
         spreading = Spreading(node.controller.node_id, lambda: node.controller.image, self._others.ask)
 
@@ -246,23 +288,22 @@ class BrokerRole:
             inner = forwarding.wrap(key, handler)
             return inner if self._alone else spreading.wrap(key, inner)
 
-        late = self._coordinating
-        return Dispatcher(
-            HANDLERS, services, hot, node.tasks, node.clock, wrap=wrap, late=late, caps=frame_caps(node.config.values)
-        )
+        late, caps = self._coordinating, frame_caps(node.config.values)
+        return Dispatcher(HANDLERS, services, hot, node.tasks, node.clock, wrap=wrap, late=late, caps=caps, lane=lane)
 
     # -- coming up ------------------------------------------------------------------------------
 
     async def start(self, stopping: asyncio.Event) -> bool:
         """Load what is on disk and come into service; False if told to stop meanwhile. Raises KafkaError."""
-        image = await unless(stopping, self._node.controller.ready() if self._alone else self._registered())
+        image = await until_stopped(stopping, self._node.controller.ready() if self._alone else self._registered())
         if image is None or not await self._loading.run(image, stopping):
             return False
         self.loaded = True
         self._cleaner.load()
         await self._catch_up(image)
         if self._alone:
-            self.epoch = await register_node(self._node.controller, self._registration)
+            cordoned = cordoned_ids(self._replicas.dirs)
+            self.epoch = await register_node(self._node.controller, self._registration, cordoned)
             self._lifecycle.take_over(self.epoch)
             self._running.append(self._node.tasks.create_task(self._lifecycle.run()))
         services: list[Service] = [self._server, self._coordinating, self._requested]
@@ -270,12 +311,20 @@ class BrokerRole:
         services += [self._cleaner, LoopWatch(self._node.metrics, self._node.clock, self._dispatcher.holding)]
         services.append(Collecting(self._dispatcher.busy))
         services += self._replicating.services if self._replicating is not None else ()
+        services += [self._lag] if self._lag is not None else ()
+        services += self._between_disks() if len(self._replicas.dirs) > 1 else ()
         services += [self._tending] if self._tending is not None else ()
         self._running += [self._node.tasks.create_task(service.run()) for service in services]
-        self._listening.follow(self._node.settings.values)
-        self._node.settings.subscribe(self._listening.follow)
+        self._listen(self._node.settings.values)
+        self._node.settings.subscribe(self._listen)
+        self._node.when_secured(lambda: self._listening.follow(self._node.settings.values))
         self._show()
-        return self._alone or bool(await unless(stopping, self._lifecycle.come_into_service()))
+        return self._alone or bool(await until_stopped(stopping, self._lifecycle.come_into_service()))
+
+    def _listen(self, values: Values) -> None:
+        """Open and close listeners as the settings say, and limit those that are open then."""
+        self._listening.follow(values)
+        self._server.limit(self._limits())
 
     async def _registered(self) -> MetadataImage:
         """The metadata, once it has this start of the broker in it: then nothing on disk is taken for foreign."""
@@ -285,10 +334,10 @@ class BrokerRole:
 
     async def _catch_up(self, image: MetadataImage) -> None:
         """Go from the image that was loaded for to the newest one, and follow from there."""
-        controller, replicas = self._node.controller, self._replicas
+        controller, replicas, turn = self._node.controller, self._replicas, Turn()
         while (newest := controller.image) is not image:
             for _ in replicas.apply(newest, between(image, newest)) or ():
-                await asyncio.sleep(0)
+                await turn.breathe()
             image = newest
         controller.subscribe(replicas.apply)
         controller.subscribe(self._coordinating.apply)
@@ -299,14 +348,30 @@ class BrokerRole:
             controller.subscribe(self._tending.apply)
 
     def _show(self) -> None:
-        metrics = self._node.metrics
-        show_traffic(metrics, self._dispatcher, self._server)
+        metrics, detail = self._node.metrics, self._node.config.values[KAVKA_METRICS_DETAIL]
+        show_requests(metrics, {"broker": self._dispatcher, "controller": self._node.quorum.dispatcher})
+        show_connections(metrics, self._server)
         show_quotas(metrics, self._node.quotas)
         show_replicas(metrics, self._replicas, self._sessions, self._cleaner)
+        show_partitions(metrics, self._replicas, detail)
+        if self._replicating is not None:
+            show_isr(metrics, self._replicating.isr)
+        if self._lag is not None:
+            show_lag(metrics, self._lag, detail)
         show_coordinators(metrics, self._coordinating)
         show_share_groups(metrics, self._coordinating)
+        self._telemetry.clients.show(metrics, self._node.clock.now_ms)
         if self._tending is not None:
             self._tending.show(metrics)
+
+    @property
+    def unheard(self) -> bool:
+        """Whether no controller has heard of this broker for a whole session."""
+        return self._lifecycle.unheard
+
+    def registry(self) -> RegistryService:
+        """Who answers for the schema registry; makes the coordinators."""
+        return self._coordinating.registry()
 
     async def bind_all(self) -> None:
         """Load the coordinators and every handler, so that no first request waits for one."""
@@ -332,7 +397,7 @@ class BrokerRole:
         self._syncer.close()
 
 
-async def unless(stopping: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+async def until_stopped(stopping: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
     """What some work comes to, or None if the node is told to stop before."""
     async with asyncio.TaskGroup() as tasks:
         doing, told = tasks.create_task(work), tasks.create_task(stopping.wait())
@@ -350,6 +415,6 @@ def fetch_sessions(values: Values, draw: Callable[[int, int], int]) -> FetchSess
 
 def previous_epoch(marks: Mapping[str, int | None], paths: list[str]) -> int:
     """The broker epoch in the marks of a clean stop; -1 unless all directories have one."""
-    known = {marks[path] for path in paths}
+    known = {marks.get(path) for path in paths}
     epochs = {epoch for epoch in known if epoch is not None}
     return min(epochs) if epochs and None not in known else -1

@@ -6,13 +6,13 @@ Later sources win: defaults, file, environment, overrides. Nothing here touches 
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from kavka.broker import listeners as addresses
 from kavka.broker.gate import authorizer_of
-from kavka.broker.properties import parse_properties
+from kavka.model.properties import parse_properties
 from kavka.model.settings import (
     BROKER,
     BROKER_HEARTBEAT_INTERVAL_MS,
@@ -243,8 +243,13 @@ def _check_identity(config: NodeConfig) -> None:
 
 
 def _check_directories(config: NodeConfig) -> None:
-    cordoned = config.values[CORDONED_LOG_DIRS]
-    unknown = [path for path in cordoned if path not in config.data_dirs]
+    check_cordoned(config.values, config.data_dirs)
+
+
+def check_cordoned(values: Values, data_dirs: Collection[str]) -> None:
+    """Whether `cordoned.log.dirs` names log directories of this node; raises SettingError."""
+    cordoned = values[CORDONED_LOG_DIRS]
+    unknown = [path for path in cordoned if path not in data_dirs]
     _demand(
         cordoned == ("*",) or not unknown, f"{CORDONED_LOG_DIRS.name}: {', '.join(unknown)} is not among the data dirs"
     )
@@ -264,7 +269,7 @@ def _check_timeouts(config: NodeConfig) -> None:
 
 
 def _check_early(config: NodeConfig) -> None:
-    """Controllers are heard before there are any access rules, else there never would be; brokers never are."""
+    """Controllers are heard before there are any ACLs, else there never would be; brokers never are."""
     named = {name.upper() for name in config.values[EARLY_START_LISTENERS] or ()}
     known = {listener.listener for listener in (*config.listeners, *config.controller_listeners)}
     unknown = ", ".join(sorted(named - known))

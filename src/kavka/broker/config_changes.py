@@ -15,7 +15,7 @@ from kavka.controller.configs import Op, Outcomes, applied
 from kavka.metadata.image import ConfigResource, ConfigsImage, ResourceType
 from kavka.metadata.live import LiveSettings
 from kavka.model.errors import BY_CODE, InvalidConfig, InvalidRequest, KafkaError, UnknownServerError
-from kavka.model.settings import SettingError, with_dynamic
+from kavka.model.settings import LISTENER_SECURITY_PROTOCOL_MAP, LISTENERS, SettingError, with_dynamic
 from kavka.model.settings.rules import check_threads, validate_broker
 from kavka.protocol.schema import replace
 from kavka.security.acl import Operation
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-TRIED = (".ssl.", ".sasl.")
+TRIED = (".ssl.", ".sasl.", ".connections.max.reauth.ms", LISTENERS.name, LISTENER_SECURITY_PROTOCOL_MAP.name)
 """In the names of settings that are tried before they are changed."""
 
 MAX_KEYS = 1_000
@@ -70,22 +70,24 @@ class ConfigChecks:
         self._settings = settings
         self._configs = configs
 
-    def replacement(self, resource: RequestedResource) -> dict[str, str | None]:
+    async def replacement(self, resource: RequestedResource) -> dict[str, str | None]:
         """What a resource shall have set, and nothing else."""
-        self._check_keys(resource, [one.name for one in resource.configs if one.value is None])
-        texts = {one.name: one.value for one in resource.configs}
-        self._check_broker(resource, texts)
+        self._check_keys(resource, [config.name for config in resource.configs if config.value is None])
+        texts = {config.name: config.value for config in resource.configs}
+        await self._check_broker(resource, texts)
         return texts
 
-    def increments(self, resource: RequestedResource) -> dict[str, tuple[int, str | None]]:
+    async def increments(self, resource: RequestedResource) -> dict[str, tuple[int, str | None]]:
         """The operations on a resource's keys."""
-        empty = [one.name for one in resource.configs if one.value is None and one.config_operation != Op.DELETE]
+        empty = [
+            config.name for config in resource.configs if config.value is None and config.config_operation != Op.DELETE
+        ]
         self._check_keys(resource, empty, {*CHANGEABLE, ResourceType.BROKER_LOGGER})
-        keys = {one.name: (int(one.config_operation), one.value) for one in resource.configs}
+        keys = {config.name: (int(config.config_operation), config.value) for config in resource.configs}
         of = ConfigResource(resource.resource_type, resource.resource_name)
         if of.type == ResourceType.BROKER:
             now = self._configs.of(of)
-            self._check_broker(resource, {**now, **applied(of, now, keys)})
+            await self._check_broker(resource, {**now, **applied(of, now, keys)})
         return keys
 
     def _check_keys(
@@ -93,7 +95,7 @@ class ConfigChecks:
     ) -> None:
         if len(resource.configs) > MAX_KEYS:
             raise InvalidConfig(f"no resource has {len(resource.configs)} settings")
-        names = Counter(one.name for one in resource.configs)
+        names = Counter(config.name for config in resource.configs)
         if len(names) < len(resource.configs):
             raise InvalidRequest(f"{next(name for name, times in names.items() if times > 1)} is set more than once")
         if empty:
@@ -101,7 +103,7 @@ class ConfigChecks:
         if resource.resource_type not in types:
             raise InvalidRequest(f"resources of type {resource.resource_type} cannot be configured")
 
-    def _check_broker(self, resource: RequestedResource, texts: Texts) -> None:
+    async def _check_broker(self, resource: RequestedResource, texts: Texts) -> None:
         """Hold a broker's new configuration against this node's other settings: nobody else knows them."""
         if resource.resource_type != ResourceType.BROKER or self._node_id is None:
             return
@@ -121,8 +123,8 @@ class ConfigChecks:
         try:
             check_threads(before, after)
             check_listeners(static, before, after)
-            if any(part in one.name for one in resource.configs for part in TRIED):
-                self._settings.check(after)
+            if any(part in config.name for config in resource.configs for part in TRIED):
+                await self._settings.check(after)
         except SettingError as error:
             raise InvalidRequest(str(error)) from None
 
@@ -140,13 +142,13 @@ class LoggerChanges:
             raise InvalidRequest(
                 f"this is node {self._node_id}: its loggers are not those of {resource.resource_name!r}"
             )
-        for one in resource.configs:
-            self._check(one.name, one.config_operation, one.value)
+        for config in resource.configs:
+            self._check(config.name, config.config_operation, config.value)
         if not self._validate_only:
-            for one in resource.configs:
-                set_level(one.name, one.value if one.config_operation == Op.SET else None)
+            for config in resource.configs:
+                set_level(config.name, config.value if config.config_operation == Op.SET else None)
                 logger.warning(
-                    "log level of %s: %s", one.name, one.value if one.config_operation == Op.SET else "unset"
+                    "log level of %s: %s", config.name, config.value if config.config_operation == Op.SET else "unset"
                 )
 
     def _check(self, name: str, operation: int, level: str | None) -> None:
@@ -174,7 +176,7 @@ def require_config_right(ctx: Context, operation: Operation, resource_type: int,
 async def change_configs(
     request: ConfigRequest,
     ctx: Context,
-    check: Callable[[RequestedResource], T],
+    check: Callable[[RequestedResource], Awaitable[T]],
     submit: Callable[[dict[ConfigResource, T]], Awaitable[Outcomes]],
     forwarding: Forwarding,
     loggers: LoggerChanges | None = None,
@@ -183,16 +185,16 @@ async def change_configs(
     resources = request.resources
     outcomes: Outcomes = {}
     chosen: dict[ConfigResource, T] = {}
-    times = Counter((one.resource_type, one.resource_name) for one in resources)
-    for one in resources:
-        resource = ConfigResource(one.resource_type, one.resource_name)
+    times = Counter((row.resource_type, row.resource_name) for row in resources)
+    for row in resources:
+        resource = ConfigResource(row.resource_type, row.resource_name)
         try:
             if times[resource] > 1:
                 raise InvalidRequest("a resource is in the request more than once")
             require_config_right(ctx, Operation.ALTER_CONFIGS, *resource)
-            checked = check(one)
+            checked = await check(row)
             if loggers is not None and resource.type == ResourceType.BROKER_LOGGER:
-                loggers.make(one)
+                loggers.make(row)
                 outcomes[resource] = None
             else:
                 chosen[resource] = checked
@@ -213,7 +215,7 @@ async def sent_on(
     request: ConfigRequest, ctx: Context, chosen: Collection[ConfigResource], forwarding: Forwarding
 ) -> Outcomes:
     """What the controller, which is another node, makes of some of the resources."""
-    left = [one for one in request.resources if (one.resource_type, one.resource_name) in chosen]
+    left = [row for row in request.resources if (row.resource_type, row.resource_name) in chosen]
     answer = await forwarding.send(replace(request, resources=left), ctx)
     return {
         ConfigResource(row.resource_type, row.resource_name): BY_CODE.get(row.error_code, UnknownServerError)(

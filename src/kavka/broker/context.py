@@ -14,9 +14,9 @@ N = TypeVar("N")
 NOT_ASKED: Final = -(1 << 31)
 """The operations of a resource (KIP-430) where the client did not ask for them."""
 
-Kind = Literal["broker", "controller"]
-BROKER: Final[Kind] = "broker"
-CONTROLLER: Final[Kind] = "controller"
+ListenerKind = Literal["broker", "controller"]
+BROKER: Final[ListenerKind] = "broker"
+CONTROLLER: Final[ListenerKind] = "controller"
 """The two kinds of listeners: clients talk to brokers, the nodes of a cluster to controllers."""
 
 OnClose = Callable[[Hashable, Callable[[], None]], None]
@@ -35,8 +35,10 @@ class Context:
     client_id: str
     session: Session
     now_ms: int
-    kind: Kind = BROKER
+    kind: ListenerKind = BROKER
     """The kind of listener that was asked on."""
+    forwarded: bool = False
+    """Whether a broker sent it on for its client: the connection is the broker's, and says nothing of the client's."""
     on_close: OnClose = never_closes
     """Has a function called once the connection closes; a later one of the same key takes its place."""
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.image import MetadataImage
 from kavka.metadata.live import LiveSettings
+from kavka.metadata.names import CONSUMER_OFFSETS
 from kavka.model.clock import Clock
 from kavka.model.types import Uuid
 from kavka.replica.manager import ReplicaManager
@@ -22,8 +23,11 @@ from kavka.replica.partition import Partition
 from kavka.replica.syncing import Syncer
 
 if TYPE_CHECKING:
+    from kavka.coordinator.groups import GroupCoordinator
     from kavka.runtime.coordinators import Coordinator, HostNode, InternalTopic, Make, NodeCoordinators
+    from kavka.runtime.registry import RegistryService
     from kavka.runtime.shard import Port
+    from kavka.runtime.shards import Shards
     from kavka.runtime.share_leader import ShareLeader
     from kavka.runtime.verification import Verification
 
@@ -45,6 +49,7 @@ COORDINATORS: Final[Sequence[Make]] = (
     Deferred("kavka.broker.coordination", "GroupCoordination"),
     Deferred("kavka.broker.transactions", "TransactionCoordination"),
     Deferred("kavka.broker.sharing", "ShareCoordination"),
+    Deferred("kavka.broker.registering", "RegistryCoordination"),
 )
 """A coordinator that needs another comes after it."""
 
@@ -74,11 +79,18 @@ class Coordinating:
 
     async def load(self) -> None:
         """Import what the coordinators consist of, beside what is being done, and make them."""
+        if self.loaded:
+            return
         loop = asyncio.get_running_loop()
         for make in self._makes:
             if isinstance(make, Deferred):
                 await loop.run_in_executor(None, import_module, make.module)
         self.made()
+
+    @property
+    def loaded(self) -> bool:
+        """Whether they are made."""
+        return self._made is not None
 
     def made(self) -> NodeCoordinators:
         """The coordinators, from now on if there are none yet."""
@@ -90,8 +102,8 @@ class Coordinating:
             node = HostNode(loop, self._clock, Timers(loop), *self._given, made)
             for make in self._makes:
                 made.add(make(node))
-            for one in made:
-                one.start(self._replicas.image)
+            for coordinator in made:
+                coordinator.start(self._replicas.image)
             self._made = made
             self._wanted.set()
         return self._made
@@ -100,16 +112,22 @@ class Coordinating:
         """What handlers may ask for; makes the coordinators."""
         made = self.made()
         yield made
-        for one in made:
-            yield from one.services
+        for coordinator in made:
+            yield from coordinator.services
 
     def verification(self) -> Verification:
         """Who says whether a producer may write to a partition in its transaction."""
         if self._verification is None:
             from kavka.runtime.verification import Verification
 
-            self._verification = next(one for one in self if isinstance(one, Verification))
+            self._verification = next(service for service in self if isinstance(service, Verification))
         return self._verification
+
+    def registry(self) -> RegistryService:
+        """Who answers for the schema registry."""
+        from kavka.runtime.registry import RegistryService
+
+        return next(service for service in self if isinstance(service, RegistryService))
 
     @property
     def share_leader(self) -> ShareLeader | None:
@@ -118,30 +136,36 @@ class Coordinating:
             return None
         from kavka.runtime.share_leader import ShareLeader
 
-        services = (service for one in self._made for service in one.services)
+        services = (service for coordinator in self._made for service in coordinator.services)
         return next((service for service in services if isinstance(service, ShareLeader)), None)
 
     @property
+    def group_shards(self) -> Shards[GroupCoordinator] | None:
+        """The shards of the group coordinator; None before it is made."""
+        coordinator = None if self._made is None else self._made.of_topic(CONSUMER_OFFSETS)
+        return None if coordinator is None else coordinator.shards
+
+    @property
     def passed_over(self) -> Mapping[str, int]:
-        """By topic: how many records of the coordinators' logs could not be taken in."""
+        """By topic: how many records of the coordinators' logs could not be replayed."""
         return {} if self._made is None else self._made.passed_over
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> Iterator[None]:
         """Act on a committed change of the metadata, after the replicas have."""
-        for one in self._made or ():
-            yield from one.apply(image, delta)
+        for coordinator in self._made or ():
+            yield from coordinator.apply(image, delta)
 
     async def run(self) -> None:
         """Take over what this node leads, until cancelled."""
         await self._wanted.wait()
         async with asyncio.TaskGroup() as tasks:
-            for one in self.made():
-                tasks.create_task(one.run())
+            for coordinator in self.made():
+                tasks.create_task(coordinator.run())
 
     def close(self) -> None:
-        """Tell whoever waits to look elsewhere."""
-        for one in self._made or ():
-            one.close()
+        """Tell those who wait that the coordinator is on another node."""
+        for coordinator in self._made or ():
+            coordinator.close()
 
 
 def forcing(syncer: Syncer) -> Callable[[Port, Done], None]:

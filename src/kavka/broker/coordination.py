@@ -18,7 +18,7 @@ from kavka.model.settings import Values, coordinators
 from kavka.runtime.coordinators import COMPACTED, HostNode, InternalTopic, LogCoordinator
 from kavka.runtime.groups import Groups
 from kavka.runtime.patterns import Patterns
-from kavka.runtime.shard import Shard, Surroundings
+from kavka.runtime.shard import Shard, ShardRuntime
 from kavka.runtime.shards import Shards
 
 
@@ -40,7 +40,7 @@ class GroupCoordination(LogCoordinator):
             node.replicas,
             new_machine,
             codec_of(kinds),
-            Surroundings(
+            ShardRuntime(
                 node.loop,
                 node.clock,
                 node.timers,

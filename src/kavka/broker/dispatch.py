@@ -10,19 +10,19 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from time import monotonic, perf_counter_ns
 from typing import Any, Final, Protocol, get_type_hints
 
-from kavka.broker.context import BROKER, Context, Kind
+from kavka.broker.context import BROKER, Context, ListenerKind
 from kavka.broker.handlers import latest_version, load, modules
 from kavka.broker.handlers.marks import Right, needs_of, parts_of, request_of
 from kavka.broker.holding import Holding
-from kavka.broker.lane import Lane
 from kavka.broker.parts import served_in_parts
 from kavka.broker.quotas import Quotas
-from kavka.broker.slots import Place, Slots
+from kavka.broker.slots import ResponseSlot, Slots
 from kavka.broker.throttling import Throttled, limited
 from kavka.kernels.frames import parse_header
 from kavka.metadata.live import LiveSettings
@@ -31,6 +31,7 @@ from kavka.model.errors import KafkaError, MalformedMessage, UnknownServerError,
 from kavka.model.types import Piece
 from kavka.net.connection import Connection
 from kavka.net.responses import PENDING, Reply
+from kavka.pacing.lane import Lane, LaneClass
 from kavka.protocol.compiler import decode, decode_steps
 from kavka.protocol.frame_caps import FrameCaps
 from kavka.protocol.header import encode_response, encode_response_steps
@@ -38,15 +39,34 @@ from kavka.protocol.primitives import STEP_ITEMS
 from kavka.protocol.refusal import refusal, refusal_steps
 from kavka.protocol.registry import API, Api, ApiKey
 from kavka.protocol.schema import declared, replace
+from kavka.telemetry.metrics import Histogram
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Handler = Callable[[Any, Context], Coroutine[Any, Any, Any]]
 
 AT_ONCE_BYTES: Final = 8 * 1024
 """Up to here a request is decoded in one go, which takes a few milliseconds at most."""
+ASKED_FIRST: Final = frozenset(
+    {ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
+)
+"""What clients ask right after the start: these need little, and are loaded at once."""
 LARGE_BYTES: Final = 64 * 1024
 """From here on the time is taken that even Produce and Fetch hold the loop."""
+
+
+class LateServices(Protocol):
+    """Services that are not there at the start."""
+
+    @property
+    def loaded(self) -> bool:
+        """Whether they are there."""
+
+    async def load(self) -> None:
+        """Load them, a little at a time, if they are not."""
+
+    def __iter__(self) -> Iterator[object]:
+        """The services; loads them at once if they are not there."""
 
 
 class HotHandler(Protocol):
@@ -80,14 +100,17 @@ class Dispatcher:
         tasks: asyncio.TaskGroup,
         clock: Clock,
         load: Callable[[str], Callable[..., Any]] = load,
-        kind: Kind = BROKER,
+        kind: ListenerKind = BROKER,
         wrap: Callable[[int, Handler], Handler] | None = None,
-        late: Iterable[object] = (),
+        late: LateServices | None = None,
         caps: FrameCaps = FrameCaps(),  # noqa: B008  (it cannot change)
+        lane: Lane | None = None,
     ) -> None:
-        """Services that are `late` are not looked at before a handler needs one that is not among the others."""
+        """Services that are `late` are loaded after the start; only a request that needs one waits for that."""
         self._caps = caps
-        self._lane = Lane()
+        self.lane = lane or Lane()
+        """Where long requests wait for their turns: one for all dispatchers of a node."""
+        self.lane.beside(lambda: sum(self.requests.values()))
         self.holding = Holding()
         self._services = (*services, self)
         self._late = late
@@ -101,17 +124,22 @@ class Dispatcher:
         self._handlers: dict[int, Handler] = {}
         self._waiting: set[asyncio.Task[None]] = set()
         self.requests: dict[int, int] = dict.fromkeys([*self._modules, *hot], 0)
-        settings = next((one for one in self._services if isinstance(one, LiveSettings)), None)
+        self.unsupported = 0
+        """Requests of an API or a version that is not served here."""
+        self.times = {key: Histogram() for key in self.requests}
+        """By API key: nanoseconds from a request's arrival to its answer, waiting included."""
+        settings = next((service for service in self._services if isinstance(service, LiveSettings)), None)
         values = None if settings is None else settings.values
         # Bound methods: calling an object by way of its class costs a twentieth of a tiny Produce.
         calls = {key: serve.__call__ for key, serve in hot.items()}
         self._versions = {
-            key: (API[key].min_version, latest_version(API[key], values), calls.get(key)) for key in self.requests
+            key: (API[key].min_version, latest_version(API[key], values), calls.get(key), self.times[key])
+            for key in self.requests
         }
 
     def busy(self) -> bool:
         """Whether long requests are under way."""
-        return self._lane.busy
+        return self.lane.busy
 
     def hold_against(self, quotas: Quotas) -> None:
         """Count what clients use, as long as any has a quota."""
@@ -120,7 +148,7 @@ class Dispatcher:
     async def bind_all(self) -> None:
         """Load every handler, one in each turn of the loop, and check that the services it names are there."""
         for key in self._modules:
-            self._handler(key)
+            await self._prepare(key)
             await asyncio.sleep(0)
 
     async def serve(self, request: Any, context: Context) -> Any:
@@ -128,6 +156,7 @@ class Dispatcher:
         key = declared(type(request)).key
         if key not in self._modules:
             raise UnsupportedVersion(f"{API[key].name} is not served here")
+        await self._prepare(key)
         try:
             return await self._handler(key)(request, context)
         except KafkaError as error:
@@ -136,29 +165,42 @@ class Dispatcher:
     def __call__(self, connection: Connection, buffer: memoryview, start: int, end: int) -> Reply:
         """Serve one frame; raises MalformedMessage when the connection must be closed."""
         key, version, correlation_id, client_id, pos = parse_header(buffer, start, end)
+        began_ns = perf_counter_ns()
         try:
-            lowest, highest, hot = self._versions[key]
+            lowest, highest, hot, times = self._versions[key]
         except KeyError:
+            self.unsupported += 1
             raise MalformedMessage(f"no API has key {key} here") from None
         self.requests[key] += 1
+        reply: Reply
         if not lowest <= version <= highest:
+            self.unsupported += 1
             if key == ApiKey.API_VERSIONS:
                 # Answered in the oldest form, which every client can read (KIP-511).
                 return self._unsupported_api_versions(connection, correlation_id, client_id)
             raise UnsupportedVersion(f"{API[key].name} has no version {version}")
+        counted = None
         if self._quotas is not None:
             counted = limited(self._quotas, connection, key, version, client_id, end - start)
-            if counted is not None:
-                if hot is not None:
-                    return counted.settle(hot(counted, buffer, pos, end, version, correlation_id, client_id))
-                return counted.settle(self._begin(counted, key, buffer[:end], pos, version, correlation_id, client_id))
-        if hot is None:
-            return self._begin(connection, key, buffer[:end], pos, version, correlation_id, client_id)
-        if end - pos < LARGE_BYTES:
-            return hot(connection, buffer, pos, end, version, correlation_id, client_id)
-        began = monotonic()
-        reply = hot(connection, buffer, pos, end, version, correlation_id, client_id)
-        self.holding.note(key, version, client_id, connection.session, began)
+        if counted is not None:
+            if hot is not None:
+                reply = counted.settle(hot(counted, buffer, pos, end, version, correlation_id, client_id))
+            else:
+                reply = counted.settle(self._begin(counted, key, buffer[:end], pos, version, correlation_id, client_id))
+        elif hot is None:
+            reply = self._begin(connection, key, buffer[:end], pos, version, correlation_id, client_id)
+        elif end - pos < LARGE_BYTES:
+            reply = hot(connection, buffer, pos, end, version, correlation_id, client_id)
+        else:
+            began = monotonic()
+            reply = hot(connection, buffer, pos, end, version, correlation_id, client_id)
+            self.holding.note(key, version, client_id, connection.session, began)
+        if reply is PENDING:
+            connection.when_answered(partial(_answered, times, began_ns))
+        else:  # as `observe` does: a call less for each request
+            taken_ns = perf_counter_ns() - began_ns
+            times.counts[taken_ns.bit_length()] += 1
+            times.total += taken_ns
         return reply
 
     def _begin(
@@ -166,7 +208,7 @@ class Dispatcher:
     ) -> Reply:
         began = monotonic()
         context = self._context(asker, key, version, client_id)
-        if len(frame) - pos > AT_ONCE_BYTES:
+        if len(frame) - pos > AT_ONCE_BYTES or self._unprepared(key):
             slot = asker.open_slot(exclusive=True)
             asker.serve_large(len(frame) - pos)
             counted = asker if type(asker) is Throttled else None
@@ -187,6 +229,7 @@ class Dispatcher:
         return answer
 
     def _context(self, asker: Asker, key: int, version: int, client_id: str) -> Context:
+        asker.session.client_id = client_id
         return Context(
             api_key=key,
             api_version=version,
@@ -225,7 +268,7 @@ class Dispatcher:
             return self._refuse(api, request, context.api_version, correlation_id, error)
         slot = asker.open_slot(exclusive=True)
         counted = asker if type(asker) is Throttled else None
-        rest = Resumed(work, waits_for, self._lane, self.holding, context, slot, counted)
+        rest = Resumed(work, waits_for, self.lane, LaneClass.SMALL, self.holding, context, slot, counted)
         if not self._spawn(asker, self._finish(slot, api, correlation_id, request, context.api_version, rest)):
             work.close()
         return PENDING
@@ -243,19 +286,28 @@ class Dispatcher:
         return True
 
     async def _read(
-        self, slot: Place, api: Api, correlation_id: int, body: bytes, context: Context, counted: Throttled | None
+        self,
+        slot: ResponseSlot,
+        api: Api,
+        correlation_id: int,
+        body: bytes,
+        context: Context,
+        counted: Throttled | None,
     ) -> None:
-        """Serve a large request: decode it in slices, as one of a few at a time."""
-        room = await self._lane.enter()
+        """Serve a large request, or one whose handler is not loaded: decode it in slices, as one of a few at a time."""
+        await self._prepare(api.key)
+        kind = LaneClass.of(len(body))
+        room = await self.lane.enter(kind)
         try:
+            await self.lane.turn(kind)
             if slot.left:
                 slot.abort()
                 return
             version, limit = context.api_version, self._caps.items_of(api.key) // STEP_ITEMS
             try:
-                request = await self._lane.run(decode_steps(api.request(), body, version), limit)
+                request = await self.lane.run(decode_steps(api.request(), body, version), kind, limit)
             except KafkaError as error:
-                log.info(
+                logger.info(
                     "closing a connection of client %r at %s, whose %s cannot be read: %s",
                     context.client_id,
                     context.client_host,
@@ -265,10 +317,12 @@ class Dispatcher:
                 slot.abort()
                 return
             work = self._handler(api.key)(request, context)
-            rest = Resumed(work, None, self._lane, self.holding, context, slot, counted, room.leave)
+            rest = Resumed(work, None, self.lane, kind, self.holding, context, slot, counted, room.leave)
             await self._finish(slot, api, correlation_id, request, version, rest)
         except Exception:
-            log.exception("%s could not be read", api.name)  # as in `_finish`: it is this request's fault alone
+            logger.exception(
+                "decoding a %s request failed", api.name
+            )  # as in `_finish`: it is this request's fault alone
             slot.abort()
         finally:
             room.leave()
@@ -279,20 +333,22 @@ class Dispatcher:
             task.cancel()
 
     async def _finish(
-        self, slot: Place, api: Api, correlation_id: int, request: Any, version: int, work: Resumed
+        self, slot: ResponseSlot, api: Api, correlation_id: int, request: Any, version: int, work: Resumed
     ) -> None:
         try:
             try:
                 response = await work
                 if work.counted is not None:
                     work.counted.told_ms = getattr(response, "throttle_time_ms", 0)
-                pieces = await self._lane.run(encode_response_steps(api.key, version, correlation_id, response))
+                steps = encode_response_steps(api.key, version, correlation_id, response)
+                pieces = await self.lane.run(steps, work.kind)
             except Exception as error:
-                pieces = await self._lane.run(self._refuse_steps(api, request, version, correlation_id, error))
+                steps = self._refuse_steps(api, request, version, correlation_id, error)
+                pieces = await self.lane.run(steps, work.kind)
             slot.answer(pieces)
         except Exception:
             # Nothing of one request may reach the group of tasks, which would end the node.
-            log.exception("%s failed, and so did its answer", api.name)
+            logger.exception("%s failed, and so did its error response", api.name)
             slot.abort()
 
     def _refuse(self, api: Api, request: Any, version: int, correlation_id: int, error: Exception) -> list[Piece]:
@@ -310,34 +366,54 @@ class Dispatcher:
         """What the client is told of an error; the log has the words of those that are ours."""
         if isinstance(error, KafkaError):
             return error
-        log.error("%s failed", api.name, exc_info=error)
+        logger.error("%s failed", api.name, exc_info=error)
         return UnknownServerError()
 
     # -- binding ----------------------------------------------------------------------------
 
+    def _unprepared(self, key: int) -> bool:
+        """Whether a handler may have to wait for what is still being loaded."""
+        if self._late is None or self._late.loaded or key in self._handlers:
+            return False
+        return key not in ASKED_FIRST
+
+    async def _prepare(self, key: int) -> None:
+        """Load a handler, and the services that it needs, beside what is being done."""
+        if self._late is not None and self._unprepared(key):
+            function = await asyncio.get_running_loop().run_in_executor(None, self._load, self._modules[key])
+            if lacks(function, self._services):
+                await self._late.load()
+        self._handler(key)
+
     def _handler(self, key: int) -> Handler:
         handler = self._handlers.get(key)
         if handler is None:
-            handler = bind(self._load(self._modules[key]), self._services, self._late)
+            handler = bind(self._load(self._modules[key]), self._services, self._late or ())
             if self._wrap is not None:
                 handler = self._wrap(key, handler)
             self._handlers[key] = handler
         return handler
 
 
+def _answered(times: Histogram, began_ns: int) -> None:
+    """A request that had to wait has its answer."""
+    times.observe(perf_counter_ns() - began_ns)
+
+
 class Resumed:
     """The rest of a coroutine that was stepped once and then had to wait; one that gives way has turns in the lane."""
 
-    __slots__ = ("_context", "_first", "_holding", "_lane", "_slot", "_waits", "_work", "counted")
+    __slots__ = ("_context", "_first", "_holding", "_lane", "_slot", "_waits", "_work", "counted", "kind")
 
     def __init__(
         self,
         work: Coroutine[Any, Any, Any],
         first: Any,
         lane: Lane,
+        kind: LaneClass,
         holding: Holding,
         context: Context,
-        slot: Place,
+        slot: ResponseSlot,
         counted: Throttled | None,
         waits: Callable[[], None] | None = None,
     ) -> None:
@@ -346,6 +422,7 @@ class Resumed:
         self._work = work
         self._first = first
         self._lane = lane
+        self.kind = kind
         self._holding = holding
         self._context = context
         self._waits = waits
@@ -360,7 +437,7 @@ class Resumed:
                 sent = None
                 try:
                     if waits_for is None:  # what `asyncio.sleep(0)` waits for
-                        yield from self._lane.turn().__await__()
+                        yield from self._lane.turn(self.kind).__await__()
                         if self._slot.left:
                             self._slot.abort()
                             raise asyncio.CancelledError  # nobody waits for the rest
@@ -387,15 +464,25 @@ class Resumed:
             counted.spent_ns += perf_counter_ns() - began_ns
 
 
+def lacks(function: Callable[..., Any], services: Sequence[object]) -> bool:
+    """Whether a handler needs a service that is not among these."""
+    wanted = services_of(function).values()
+    return not all(any(isinstance(service, each) for service in services) for each in wanted)
+
+
+def services_of(function: Callable[..., Any]) -> dict[str, type]:
+    """The services that the signature of a handler names, by parameter."""
+    hints = get_type_hints(function)
+    return {name: hints[name] for name in list(inspect.signature(function).parameters)[2:]}
+
+
 def bind(
     function: Callable[..., Coroutine[Any, Any, Any]], services: Iterable[object], late: Iterable[object] = ()
 ) -> Handler:
     """Give a handler the services that its signature names by type; TypeError if one is missing."""
     request_of(function)  # refuses a function that is not marked as a handler
-    hints = get_type_hints(function)
     chosen: dict[str, object] = {}
-    for name in list(inspect.signature(function).parameters)[2:]:
-        wanted = hints[name]
+    for name, wanted in services_of(function).items():
         service = next((service for service in chain(services, late) if isinstance(service, wanted)), None)
         if service is None:
             raise TypeError(f"handler {function.__name__} needs {wanted.__name__}, which this node does not have")

@@ -47,7 +47,7 @@ SENT_ON: Final = frozenset(
         ApiKey.REMOVE_RAFT_VOTER,
     }
 )
-"""The APIs that a broker sends on just as they came."""
+"""The APIs that a broker forwards just as they came."""
 FORWARDABLE: Final = SENT_ON | {
     ApiKey.ALTER_CONFIGS,
     ApiKey.INCREMENTAL_ALTER_CONFIGS,
@@ -120,7 +120,8 @@ class Forwarding:
         if answer.error_code or answer.response_data is None:
             # the fault is the cluster's, not the client's
             raise UnknownServerError(f"the controller refused an envelope with error {answer.error_code}")
-        return parse_response(api, ctx.api_version, answer.response_data)[1]
+        _, response = parse_response(api, ctx.api_version, answer.response_data)
+        return response
 
 
 def pack_principal(principal: str, *, token_authenticated: bool = False) -> bytes:

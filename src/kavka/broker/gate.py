@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from importlib import import_module
 from ipaddress import IPv6Address
+from logging import DEBUG
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -65,7 +66,7 @@ def _imported(name: str) -> type[Authorizer]:
 
 
 class Gate:
-    """Who may do what on this node; follows the access rules of the metadata."""
+    """Who may do what on this node; follows the ACLs of the metadata."""
 
     def __init__(self, authorizer: Authorizer | None, *, loaded: bool = True) -> None:
         """Rules that are not `loaded` come with the first image; until then only super users are let through."""
@@ -78,7 +79,7 @@ class Gate:
         self.rules = AccessRules()
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Take over the rules of an image."""
+        """Take over the ACLs of an image."""
         self.loaded = True
         if self.rules.follow(image):
             self.forget()
@@ -113,7 +114,7 @@ class Gate:
 
 
 def java_address(host: str) -> str:
-    """An address as Java prints it, which is how access rules name hosts: with all of its groups."""
+    """An address as Java prints it, which is how ACLs name hosts: with all of its groups."""
     if ":" not in host:
         return host
     address, _, zone = host.partition("%")
@@ -122,7 +123,7 @@ def java_address(host: str) -> str:
 
 
 class PrincipalGuard:
-    """Knows what one principal may do, and remembers it until the rules change."""
+    """Knows what one principal may do, and remembers it until the ACLs change."""
 
     __slots__ = ("__weakref__", "_authorizer", "_decisions", "_gate", "_host", "_principal")
 
@@ -135,16 +136,16 @@ class PrincipalGuard:
 
     def allows(self, operation: int, resource_type: int, name: str, api_key: int, asked: bool = True) -> bool:
         """Whether something may be done; what was not `asked` for is only looked up, and no attempt."""
-        key = (operation, resource_type, name)
-        decision = self._decisions.get(key)
+        decision = self._decisions.get((operation, resource_type, name))
         if decision is None:
-            decision = self._decide(*key)
+            decision = self._decide(operation, resource_type, name)
         if decision.allowed:
-            if asked and audit.isEnabledFor(logging.DEBUG):
-                self._tell(audit.debug, key, api_key, decision)
-        elif asked:
-            self._tell(audit.info, key, api_key, decision)
-        return decision.allowed
+            if asked and audit.isEnabledFor(DEBUG):
+                self._tell(audit.debug, (operation, resource_type, name), api_key, decision)
+            return True
+        if asked:
+            self._tell(audit.info, (operation, resource_type, name), api_key, decision)
+        return False
 
     def _decide(self, operation: int, resource_type: int, name: str) -> Decision:
         gate = self._gate
@@ -174,7 +175,7 @@ class PrincipalGuard:
 
     def _require_rules(self) -> None:
         if not self._gate.loaded and not self._authorizer.is_super_user(self._principal):
-            raise UnknownServerError("the access rules are not loaded yet")  # what Kafka's AuthorizerNotReady becomes
+            raise UnknownServerError("the ACLs are not loaded yet")  # what Kafka's AuthorizerNotReady becomes
 
     def allows_any(self, operation: int, resource_type: int) -> bool:
         """Whether something may be done with at least one resource of a type."""

@@ -16,7 +16,7 @@ HELD_SECONDS: Final = 0.02
 TELL_EVERY_SECONDS: Final = 1.0
 
 
-class Held(NamedTuple):
+class SlowRequest(NamedTuple):
     """One request that held the loop."""
 
     api: str
@@ -37,7 +37,7 @@ class Holding:
     def __init__(self) -> None:
         self.counts: dict[int, int] = {}
         """How often, by API key."""
-        self.last: Held | None = None
+        self.last: SlowRequest | None = None
         self._told = -TELL_EVERY_SECONDS
 
     def note(self, key: int, version: int, client_id: str, session: Session, began: float) -> None:
@@ -46,11 +46,11 @@ class Holding:
         if now - began < HELD_SECONDS:
             return
         self.counts[key] = self.counts.get(key, 0) + 1
-        self.last = Held(API[key].name, version, client_id, session.client_host, now - began, now)
+        self.last = SlowRequest(API[key].name, version, client_id, session.client_host, now - began, now)
         if now - self._told >= TELL_EVERY_SECONDS:
             self._told = now
-            logger.warning("the loop was held by %s", self.last)
+            logger.warning("event loop held by %s", self.last)
 
-    def since(self, began: float) -> Held | None:
+    def since(self, began: float) -> SlowRequest | None:
         """The last one that held the loop since a time, if any did."""
         return self.last if self.last is not None and self.last.ended >= began else None

@@ -11,8 +11,8 @@ import asyncio
 import logging
 import os
 import ssl
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kavka.client.deadline import within
@@ -50,40 +50,54 @@ class Contexts:
         return ssl.cert_time_to_seconds(self.says["notAfter"]) if "notAfter" in self.says else None
 
 
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Contexts that can take the place of those before, and the files that they were made of."""
+
+    contexts: Contexts
+    stamps: Stamps
+    values: Values
+    protocol: str | None
+    """The security protocol of the listener here, if there is one."""
+
+
 class Keys:
     """The contexts in use, by the names of listeners."""
 
-    def __init__(self, values: Values, serves: Mapping[str, str], reaches: Collection[str]) -> None:
-        """`serves` has the security protocols of the listeners with TLS here, `reaches` those connected to elsewhere.
-
-        Raises SettingError for stores that cannot be used.
-        """
-        self._values = values
-        self._serves = serves
+    def __init__(self, reaches: Collection[str]) -> None:
+        """`reaches` has the listeners with TLS that this node connects to elsewhere."""
         self._reaches = reaches
-        self._contexts: dict[str, Contexts] = {}
-        self._stamps: dict[str, Stamps] = {}
+        self._ready: dict[str, Ready] = {}
+        self._again: set[str] = set()
         self._asked = asyncio.Event()
         self.reloaded = 0
         """How often contexts have taken the place of others."""
-        self.kept = 0
+        self.reload_failures = 0
         """How often they could not."""
-        for name in dict.fromkeys((*serves, *reaches)):
-            self._stamps[name] = stamps_of(ListenerValues(values, name))
-            self._contexts[name] = self.build(name, values)
 
-    def __iter__(self) -> Any:
-        return iter(self._contexts)
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ready)
 
     def __getitem__(self, name: str) -> Contexts:
-        return self._contexts[name]
+        return self._ready[name].contexts
+
+    def take(self, name: str, ready: Ready) -> None:
+        """Use contexts from now on."""
+        if name in self._ready:
+            self.reloaded += 1
+        self._ready[name] = ready
+        self._asked.set()
+
+    def drop(self, name: str) -> None:
+        """Forget a listener that is no more."""
+        self._ready.pop(name, None)
 
     def server(self, name: str) -> Callable[[], ssl.SSLContext]:
         """Where the connections of a listener get their context."""
-        contexts = self._contexts
+        ready = self._ready
 
         def current() -> ssl.SSLContext:
-            context = contexts[name].server
+            context = ready[name].contexts.server
             assert context is not None
             return context
 
@@ -91,10 +105,10 @@ class Keys:
 
     def client(self, name: str) -> Callable[[], ssl.SSLContext]:
         """Where connections to listeners of this name get their context."""
-        contexts = self._contexts
+        ready = self._ready
 
         def current() -> ssl.SSLContext:
-            context = contexts[name].client
+            context = ready[name].contexts.client
             assert context is not None
             return context
 
@@ -102,14 +116,20 @@ class Keys:
 
     # -- making -----------------------------------------------------------------------------
 
-    def build(self, name: str, values: Values) -> Contexts:
-        """The contexts that settings and files make now, tried; raises SettingError. PKCS12 takes a while."""
+    def build(self, name: str, protocol: str | None, values: Values) -> Ready:
+        """What settings and files make now, tried; raises SettingError. It reads files, and PKCS12 takes a while."""
         own = ListenerValues(values, name)
+        stamps = stamps_of(own)
+        ready = Ready(self._contexts(name, protocol, own), stamps, values, protocol)
+        self._hold_against(name, ready.contexts, own)
+        return ready
+
+    def _contexts(self, name: str, protocol: str | None, own: ListenerValues) -> Contexts:
         stores = read_stores(own)
         client = client_context(own, stores) if name in self._reaches else None
-        if name not in self._serves:
+        if protocol is None:
             return Contexts(None, client, {})
-        server = server_context(own, stores, self._client_auth(name, own))
+        server = server_context(own, stores, _client_auth(protocol, own))
         try:
             if client is not None:
                 says = try_handshake(server, client)
@@ -120,22 +140,12 @@ class Keys:
             raise SettingError(f"ssl.keystore: listener {name} would not be understood by {whom}: {error}") from None
         return Contexts(server, client, says)
 
-    def _client_auth(self, name: str, own: ListenerValues) -> str:
-        # As in Kafka: where clients log in by SASL, only the listener's own key has them show a certificate as well.
-        if self._serves[name] == "SASL_SSL" and own.own_key(SSL_CLIENT_AUTH) is None:
-            return "none"
-        return own[SSL_CLIENT_AUTH]
-
-    def check(self, values: Values) -> None:
-        """Whether settings that are about to be changed could be used; raises SettingError."""
-        for name in self._contexts:
-            self._hold_against(name, self.build(name, values), values)
-
-    def _hold_against(self, name: str, new: Contexts, values: Values) -> None:
+    def _hold_against(self, name: str, new: Contexts, own: ListenerValues) -> None:
         """Kafka's rule: a certificate for somebody else is a mistake, unless the settings say that it is none."""
-        own, old = ListenerValues(values, name), self._contexts[name]
-        if not old.says or not new.says:
+        before = self._ready.get(name)
+        if before is None or not before.contexts.says or not new.says:
             return
+        old = before.contexts
         rules = (
             ("subject", own[SSL_ALLOW_DN_CHANGES], SSL_ALLOW_DN_CHANGES.name),
             ("subjectAltName", own[SSL_ALLOW_SAN_CHANGES], SSL_ALLOW_SAN_CHANGES.name),
@@ -149,42 +159,51 @@ class Keys:
 
     # -- following ----------------------------------------------------------------------------
 
-    def ask(self, values: Values | None = None) -> None:
-        """Have everything read again soon, under changed settings if there are such."""
-        if values is not None:
-            self._values = values
-        self._stamps.clear()
+    def ask(self) -> None:
+        """Have everything read again soon."""
+        self._again.update(self._ready)
         self._asked.set()
 
     async def run(self) -> None:
         """Follow the files until cancelled."""
         while True:
             self._asked.clear()
-            for name in self._contexts:
-                stamps = stamps_of(ListenerValues(self._values, name))
-                before = self._stamps.get(name)
-                if stamps != before:
-                    self._stamps[name] = stamps  # a bad file is tried once, not every second
-                    await self._reload(name, logger.debug if before is None else logger.info)
+            for name, ready in list(self._ready.items()):
+                again = name in self._again
+                if again or stamps_of(ListenerValues(ready.values, name)) != ready.stamps:
+                    self._again.discard(name)
+                    await self._reload(name, ready, logger.debug if again else logger.info)
+            if not self._ready:
+                await self._asked.wait()
+                continue
             try:
                 async with within(LOOK_SECONDS):
                     await self._asked.wait()
             except TimeoutError:
                 continue
 
-    async def _reload(self, name: str, tell: Callable[..., None]) -> None:
-        values, loop = self._values, asyncio.get_running_loop()
+    async def _reload(self, name: str, before: Ready, tell: Callable[..., None]) -> None:
+        values, loop = before.values, asyncio.get_running_loop()
+        stamps = stamps_of(ListenerValues(values, name))
         try:
-            new = await loop.run_in_executor(None, self.build, name, values)
-            self._hold_against(name, new, values)
+            new = await loop.run_in_executor(None, self.build, name, before.protocol, values)
         except SettingError as error:
-            self.kept += 1
-            logger.error("the certificates of listener %s stay as they are: %s", name, error)
+            self.reload_failures += 1
+            logger.error("listener %s: keeping the current keystore and truststore: %s", name, error)
+            if self._ready.get(name) is before:
+                self._ready[name] = replace(before, stamps=stamps)  # a bad file is tried once, not every second
             return
-        self._contexts[name] = new
-        self.reloaded += 1
-        until = f", valid until {new.says['notAfter']}" if new.says else ""
-        tell("the certificates of listener %s were read again%s", name, until)
+        if self._ready.get(name) is before:  # else changed settings have come meanwhile
+            self.take(name, new)
+            until = f", valid until {new.contexts.says['notAfter']}" if new.contexts.says else ""
+            tell("listener %s: keystore and truststore reloaded%s", name, until)
+
+
+def _client_auth(protocol: str, own: ListenerValues) -> str:
+    # As in Kafka: where clients log in by SASL, only the listener's own key has them show a certificate as well.
+    if protocol == "SASL_SSL" and own.own_key(SSL_CLIENT_AUTH) is None:
+        return "none"
+    return own[SSL_CLIENT_AUTH]
 
 
 def stamps_of(own: ListenerValues) -> Stamps:

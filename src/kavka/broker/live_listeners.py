@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final
 
 from kavka.broker import listeners as addresses
 from kavka.model.settings import LISTENER_SECURITY_PROTOCOL_MAP, LISTENERS, SettingError, Values
@@ -13,17 +12,15 @@ from kavka.net.server import AddressInUseError, BoundListener, Server, SocketOpt
 
 logger = logging.getLogger(__name__)
 
-PLAINTEXT: Final = "PLAINTEXT"
-
-Bind = Callable[[Endpoint], BoundListener]
-"""Opens a listener, secured as its protocol says."""
+Bind = Callable[[Endpoint], BoundListener | None]
+"""Opens a listener, secured as its protocol says; None if that cannot be yet."""
 
 
 def broker_listeners(values: Values) -> dict[str, Endpoint]:
     """The listeners of clients and brokers by name; raises SettingError."""
     controllers = addresses.controller_names(values)
     found = addresses.listening(values, addresses.security_protocols(values))
-    return {one.listener: one for one in found if one.listener not in controllers}
+    return {endpoint.listener: endpoint for endpoint in found if endpoint.listener not in controllers}
 
 
 def check_listeners(static: Values, before: Values, after: Values) -> None:
@@ -33,13 +30,11 @@ def check_listeners(static: Values, before: Values, after: Values) -> None:
     old, new = broker_listeners(before), broker_listeners(after)
     protocols = addresses.security_protocols(static)
     known = addresses.advertised(static, protocols, addresses.listening(static, protocols), "localhost")
-    missing = [one.listener for one in known if one.listener not in new]
+    missing = [endpoint.listener for endpoint in known if endpoint.listener not in new]
     if missing:
         raise SettingError(f"{LISTENERS.name}: {', '.join(missing)} cannot go while clients are told of it")
     for name, endpoint in new.items():
         if name not in old:
-            if endpoint.security_protocol != PLAINTEXT:
-                raise SettingError(f"{LISTENERS.name}: {name} is {endpoint.security_protocol}: this takes a restart")
             _check_free(endpoint)
         elif endpoint.security_protocol != old[name].security_protocol:
             raise SettingError(f"{LISTENER_SECURITY_PROTOCOL_MAP.name}: {name} is in use and keeps its protocol")
@@ -60,25 +55,27 @@ class LiveListeners:
     def __init__(self, server: Server, bound: list[BoundListener], bind: Bind) -> None:
         self._server = server
         self._bind = bind
-        self.names = {one.name for one in bound}
+        self.names = {listener.name for listener in bound}
 
     def follow(self, values: Values) -> None:
         """Open and close listeners, as settings that were checked before say."""
         try:
             wanted = broker_listeners(values)
         except SettingError as error:
-            logger.error("the listeners stay as they are: %s", error)
+            logger.error("keeping the current listeners: %s", error)
             return
         for name in self.names - wanted.keys():
             self.names.remove(name)
             self._server.unlisten(name)
-            logger.info("listener %s is closed", name)
+            logger.info("listener %s closed", name)
         for name in wanted.keys() - self.names:
             try:
                 listener = self._bind(wanted[name])
-            except (AddressInUseError, SettingError) as error:
-                logger.error("listener %s is not opened: %s", name, error)
+            except AddressInUseError as error:
+                logger.error("listener %s not started: %s", name, error)
+                continue
+            if listener is None:
                 continue
             self.names.add(name)
             self._server.listen(listener)
-            logger.info("listener %s is open at %s:%d", name, listener.host, listener.port)
+            logger.info("listener %s bound to %s:%d", name, listener.host, listener.port)

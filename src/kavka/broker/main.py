@@ -19,6 +19,7 @@ import uvloop
 from kavka.broker.collecting import NEVER
 from kavka.broker.config import NodeConfig
 from kavka.broker.limits import KEPT_FILES
+from kavka.broker.ports import MakeRegistryFace
 from kavka.broker.wiring import Node, ReadyReport
 from kavka.model.clock import SystemClock
 from kavka.model.errors import InvalidConfig, KafkaStorageError, RequestTimedOut
@@ -33,7 +34,7 @@ from kavka.telemetry.logging import set_up_logging
 if TYPE_CHECKING:
     from kavka.tiered.objects.base import ObjectStore
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 FEWEST_FILES: Final = 128
 FEW_FILES: Final = 4096
@@ -43,7 +44,12 @@ SECRET_OPTION: Final = re.compile("^user_|password|secret", re.IGNORECASE)
 
 
 def run_node(
-    *, config: NodeConfig, ready_file: str | None = None, disk: Disk | None = None, store: ObjectStore | None = None
+    *,
+    config: NodeConfig,
+    ready_file: str | None = None,
+    disk: Disk | None = None,
+    store: ObjectStore | None = None,
+    registry_face: MakeRegistryFace | None = None,
 ) -> int:
     """Serve until SIGTERM or SIGINT; the exit status."""
     values = config.values
@@ -53,11 +59,11 @@ def run_node(
         sys.stderr.write(f"kavka: {too_few}\n")
         return 1
     for warning in config.warnings:
-        log.warning("%s", warning)
+        logger.warning("%s", warning)
     status = 0
     said_ready: list[str] = []
     try:
-        uvloop.run(serve(config, disk or RealDisk(), ready_file, said_ready, store))
+        uvloop.run(serve(config, disk or RealDisk(), ready_file, said_ready, store, registry_face))
     except* (FormatError, InvalidConfig, KafkaStorageError, RequestTimedOut, SettingError, OSError) as errors:
         sys.stderr.write(f"kavka: {words_of(first_of(errors))}\n")
         status = 1
@@ -84,7 +90,12 @@ def words_of(error: BaseException) -> str:
 
 
 async def serve(
-    config: NodeConfig, disk: Disk, ready_file: str | None, said_ready: list[str], store: ObjectStore | None
+    config: NodeConfig,
+    disk: Disk,
+    ready_file: str | None,
+    said_ready: list[str],
+    store: ObjectStore | None,
+    registry_face: MakeRegistryFace | None,
 ) -> None:
     """Run a node until it is told to stop."""
     stopping = asyncio.Event()
@@ -94,7 +105,9 @@ async def serve(
 
     def ready(report: ReadyReport) -> None:
         served = report.bootstrap or report.controller
-        log.info("node %d of cluster %s serves %s%s", report.node_id, report.cluster_id, served, told_otherwise(config))
+        logger.info(
+            "node %d of cluster %s serves %s%s", report.node_id, report.cluster_id, served, told_otherwise(config)
+        )
         if ready_file is not None:  # after the line: who reads the file may look for it
             write_ready_file(ready_file, report)
             said_ready.append(ready_file)
@@ -103,16 +116,16 @@ async def serve(
         if "broker" in config.roles:  # `Collecting` does it when nothing large is in memory
             gc.set_threshold(*gc.get_threshold()[:2], NEVER)
 
-    node = Node(config, disk, SystemClock(), store=store)
+    node = Node(config, disk, SystemClock(), store=store, registry_face=registry_face)
     loop.add_signal_handler(signal.SIGHUP, node.reload)
     await node.run(ready, stopping)
 
 
 def told_otherwise(config: NodeConfig) -> str:
     """Which address clients are told, where that is not the one that the node listens on."""
-    everywhere = [one for one in config.listeners if one.host in EVERY_ADDRESS]
-    told = {one.listener: one.host for one in config.advertised}
-    names = ", ".join(dict.fromkeys(told[one.listener] for one in everywhere if one.listener in told))
+    everywhere = [endpoint for endpoint in config.listeners if endpoint.host in EVERY_ADDRESS]
+    told = {endpoint.listener: endpoint.host for endpoint in config.advertised}
+    names = ", ".join(dict.fromkeys(told[endpoint.listener] for endpoint in everywhere if endpoint.listener in told))
     return f"; it listens on every address, and clients are told to connect to {names}" if names else ""
 
 
@@ -155,7 +168,7 @@ def check_open_files(limit: int) -> str | None:
         return f"only {limit} files may be open at a time (ulimit -n), and a node needs at least {FEWEST_FILES}"
     if limit < FEW_FILES:
         connections = limit // 2 - KEPT_FILES
-        log.warning(
+        logger.warning(
             "only %d files may be open at a time (ulimit -n): that is enough for %d connections", limit, connections
         )
     return None

@@ -7,14 +7,14 @@ asked for twice by name is looked up once.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import Any, Final, NamedTuple
 
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import Parts
 from kavka.model.errors import InvalidRequest
-from kavka.protocol.schema import Array, fields_of, replace
-from kavka.quorum.turn import Turn
+from kavka.pacing.turn import Turn
+from kavka.protocol.schema import Array, Message, fields_of, replace
 
 Handler = Callable[[Any, Context], Coroutine[Any, Any, Any]]
 
@@ -37,15 +37,14 @@ def served_in_parts(handler: Handler, ways: tuple[Parts, ...]) -> Handler:
     """The handler of a request whose items are independent of each other."""
 
     async def whole(request: Any, context: Context) -> Any:
-        parts = next((one for one in ways if getattr(request, one.asked[0])), ways[0])
-        leaves = leaves_of(request, parts.asked, NOWHERE)
-        part = list(islice(leaves, parts.size))
-        if len(part) < parts.size:
+        parts = next((way for way in ways if getattr(request, way.asked[0])), ways[0])
+        if leaf_count(request, parts.asked, parts.size) < parts.size:
             return await handler(request, context)
-        if parts.unique:
-            leaves = twice_at_most(request, parts)
-            part = list(islice(leaves, parts.size))
         turn, rows, seen = Turn(), 0, set[Hashable]()
+        leaves = leaves_of(request, parts.asked, NOWHERE)
+        if parts.unique:
+            leaves = await twice_at_most(leaves, parts, turn)
+        part = list(islice(leaves, parts.size))
         answer: Any = None
         last = NOWHERE
         while part:
@@ -69,6 +68,19 @@ def served_in_parts(handler: Handler, ways: tuple[Parts, ...]) -> Handler:
     return whole
 
 
+def leaf_count(message: Any, path: tuple[str, ...], enough: int) -> int:
+    """How many innermost items there are, counted until there are enough of them."""
+    items = getattr(message, path[0]) or ()
+    if len(path) == 1 or len(items) >= enough:
+        return len(items)
+    found = 0
+    for item in items:
+        found += max(leaf_count(item, path[1:], enough), 1)
+        if found >= enough:
+            break
+    return found
+
+
 def leaves_of(message: Any, path: tuple[str, ...], above: Leaf) -> Iterator[Leaf]:
     """All innermost items; an item whose own list is empty or null stands for itself."""
     for place, item in enumerate(getattr(message, path[0]) or ()):
@@ -79,15 +91,17 @@ def leaves_of(message: Any, path: tuple[str, ...], above: Leaf) -> Iterator[Leaf
             yield here
 
 
-def twice_at_most(message: Any, parts: Parts) -> Iterator[Leaf]:
+async def twice_at_most(leaves: Iterator[Leaf], parts: Parts, turn: Turn) -> Iterator[Leaf]:
     """The items of a list that shall have none twice: of those that it has more often two, next to each other."""
     found: dict[Hashable, list[Leaf]] = {}
-    for place, item in enumerate(getattr(message, parts.asked[0]) or ()):
-        same = found.setdefault(tuple(getattr(item, name) for name in parts.unique), [])
-        if len(same) < 2:
-            same.append(Leaf((place,), (item,)))
-    for same in sorted(found.values(), key=len, reverse=True):  # pairs first, so that no part ends within one
-        yield from same
+    while part := list(islice(leaves, parts.size)):
+        for leaf in part:
+            same = found.setdefault(tuple(value_of(getattr(leaf.items[-1], name)) for name in parts.unique), [])
+            if len(same) < 2:
+                same.append(leaf)
+        await turn.breathe()
+    pairs_first = sorted(found.values(), key=len, reverse=True)  # so that no part ends within one
+    return chain.from_iterable(pairs_first)
 
 
 def is_new(leaf: Leaf, parts: Parts, seen: set[Hashable]) -> bool:
@@ -95,14 +109,21 @@ def is_new(leaf: Leaf, parts: Parts, seen: set[Hashable]) -> bool:
     item: Any = leaf.items[-1]
     if len(parts.asked) > 1 or not (parts.fold or type(item) is str):
         return True
-    if type(item) is not str:
-        item = tuple(
-            tuple(value) if isinstance(value := getattr(item, field.name), list) else value
-            for field in fields_of(type(item))
-        )
     before = len(seen)
-    seen.add(item)
+    seen.add(
+        item if type(item) is str else tuple(value_of(getattr(item, field.name)) for field in fields_of(type(item)))
+    )
     return len(seen) > before
+
+
+def value_of(item: Any) -> Hashable:
+    """What a field or an item of a list says, as one value."""
+    if isinstance(item, list):
+        return tuple(value_of(one) for one in item)
+    if isinstance(item, Message):
+        return tuple(value_of(getattr(item, field.name)) for field in fields_of(type(item)))
+    found: Hashable = item
+    return found
 
 
 def build(message: Any, path: tuple[str, ...], leaves: Iterable[Leaf], depth: int = 0) -> Any:
@@ -120,8 +141,8 @@ def build(message: Any, path: tuple[str, ...], leaves: Iterable[Leaf], depth: in
 def shared(last: Leaf, first: Leaf) -> int:
     """How many of the outer items of two neighbours are the same, because a part ended between them."""
     number = 0
-    for one, other in zip(last.places[:-1], first.places[:-1], strict=False):
-        if one != other:
+    for place, other in zip(last.places[:-1], first.places[:-1], strict=False):
+        if place != other:
             break
         number += 1
     return number

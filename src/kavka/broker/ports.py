@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from kavka.model.types import Uuid
 from kavka.net.server import BoundListener, SocketOptions, bind
@@ -43,3 +43,20 @@ class Ports:
     def new_name(self) -> str:
         """A part of a directory's name that no other has."""
         return self.entropy(16).hex()
+
+
+AnswerRegistry = Callable[[str, str, Mapping[str, str], Any, str], Awaitable[tuple[int, Any]]]
+"""Answers a method, a path, a query, a body and the client's address: with a status and a body."""
+
+
+class RegistryFace(Protocol):
+    """What clients reach the registry by."""
+
+    async def open(self) -> str:
+        """Listen; the address that was bound."""
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+
+
+MakeRegistryFace = Callable[[str, AnswerRegistry], RegistryFace]

@@ -22,7 +22,7 @@ from kavka.model.settings import (
 )
 from kavka.net.session import Session
 from kavka.security.quota.clients import Allowance, ClientQuotas
-from kavka.security.quota.limits import ALL, Client, Kind
+from kavka.security.quota.limits import ALL, Client, QuotaType
 from kavka.security.quota.rate import TokenBucket, Windows
 
 SWEEP_SECONDS: Final = 60.0
@@ -52,9 +52,9 @@ class Quotas:
         self.limits_clients = False
         """Whether any client has a quota."""
         self.ip_rates: IpRates = {}
-        self.waits = dict.fromkeys(Kind, 0)
+        self.waits = dict.fromkeys(QuotaType, 0)
         """How often clients had to wait, by the quota that made them."""
-        self.waited_ms = dict.fromkeys(Kind, 0)
+        self.waited_ms = dict.fromkeys(QuotaType, 0)
         """For how long they had to."""
 
     def __len__(self) -> int:
@@ -68,16 +68,16 @@ class Quotas:
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Take over the quotas of an image."""
-        if image.kept.quotas is self._known:
+        if image.security.quotas is self._known:
             return
-        self._known = image.kept.quotas
-        limits: dict[Kind, dict[Client, float]] = {}
+        self._known = image.security.quotas
+        limits: dict[QuotaType, dict[Client, float]] = {}
         ips: dict[str | None, int] = {}
         for record in self._known.values():
-            entity = {one.entity_type: one.entity_name for one in record.entity}
+            entity = {component.entity_type: component.entity_name for component in record.entity}
             if record.key not in _KINDS:
                 continue
-            kind = Kind(record.key)
+            kind = QuotaType(record.key)
             if IP in entity:
                 address = entity[IP]
                 ips[None if address is None else plain_address(address)] = int(record.value)
@@ -99,7 +99,7 @@ class Quotas:
         bucket = None if allowance is None else allowance.mutation
         return Mutations(bucket, self.now_ms, strict=ctx.api_version >= strict_since)
 
-    def count_wait(self, kind: Kind, throttle_ms: int) -> None:
+    def count_wait(self, kind: QuotaType, throttle_ms: int) -> None:
         """Take note that a client has to wait."""
         self.waits[kind] += 1
         self.waited_ms[kind] += throttle_ms
@@ -111,7 +111,7 @@ class Quotas:
             self._clients.forget_idle(self.now_ms())
 
 
-_KINDS: Final = frozenset(Kind)
+_KINDS: Final = frozenset(QuotaType)
 
 
 def plain_address(text: str) -> str:

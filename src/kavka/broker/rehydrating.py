@@ -20,6 +20,7 @@ from kavka.catalog.segment import RemoteSegment, SegmentState, TopicIdPartition
 from kavka.metadata.image import ResourceType
 from kavka.metadata.records.settings import ConfigRecord
 from kavka.metadata.records.topics import PartitionRecord, TopicRecord
+from kavka.model.errors import KafkaStorageError
 from kavka.model.types import TopicPartition, Uuid
 from kavka.quorum.format import format_dirs, random_id
 from kavka.records.builder import BatchBuilder
@@ -30,6 +31,7 @@ from kavka.storage import files
 from kavka.storage.checkpoint import decode_epochs, write_offsets
 from kavka.storage.dirs import write_clean_shutdown
 from kavka.storage.disk import Disk, RealDisk
+from kavka.tiered.objects.base import ObjectCorrupt, ObjectNotFound
 from kavka.tiered.objects.manifest import Part
 from kavka.tiered.objects.segments import BadManifest, SegmentStore
 
@@ -63,14 +65,14 @@ async def rehydrate(
     _write(RealDisk(), str(data_dir), found, {**CONFIGS, **configs})
     rows = [
         {
-            "topic": one.name.topic,
-            "partition": one.name.partition,
-            "start": one.start_offset,
-            "end": one.end_offset,
-            "segments": len(one.segments),
-            "bytes": sum(segment.size_bytes for segment in one.segments),
+            "topic": partition.name.topic,
+            "partition": partition.name.partition,
+            "start": partition.start_offset,
+            "end": partition.end_offset,
+            "segments": len(partition.segments),
+            "bytes": sum(segment.size_bytes for segment in partition.segments),
         }
-        for one in found
+        for partition in found
     ]
     return {"partitions": rows, "problems": problems}
 
@@ -79,11 +81,12 @@ async def _segments(
     store: SegmentStore, problems: list[str], done: Callable[[int], None]
 ) -> dict[TopicIdPartition, list[RemoteSegment]]:
     found: dict[TopicIdPartition, list[RemoteSegment]] = {}
-    async for one in store.recovered():
-        if isinstance(one, BadManifest):
-            problems.append(f"{one.ref.name} {one.ref.id} cannot be used: {one.reason}")
+    async for recovered in store.recovered():
+        if isinstance(recovered, BadManifest):
+            problems.append(f"{recovered.ref.name} {recovered.ref.id} cannot be used: {recovered.reason}")
         else:
-            found.setdefault(one[0], []).append(one[1])
+            name, segment = recovered
+            found.setdefault(name, []).append(segment)
         done(1)
     return found
 
@@ -107,18 +110,37 @@ async def _found(
 ) -> Found:
     """Where a partition's log goes on: after the segment of the newest epoch that ends last."""
     last = max(segments, key=lambda segment: (segment.epochs[-1][0], segment.end_offset))
-    manifest = await store.manifest(name, last)
-    lineage = decode_epochs(f"the leader epochs of {last.id}", await store.read_part(manifest, Part.LEADER_EPOCHS))
-    has_producers = Part.PRODUCER_SNAPSHOT in manifest.parts
-    producers = await store.read_part(manifest, Part.PRODUCER_SNAPSHOT) if has_producers else None
-    held = _held(name, segments)
-    end, start = last.end_offset + 1, last.start_offset
-    for segment in sorted(segments, key=lambda one: -one.start_offset):
-        if segment.start_offset < start and held.covered_up_to(segment.start_offset, lineage) >= end:
-            start = segment.start_offset
-    if start > min(segment.start_offset for segment in segments):
-        problems.append(f"{name.topic}-{name.partition} begins at {start}: what comes before has holes")
+    held, end = _held(name, segments), last.end_offset + 1
+    try:
+        lineage, producers = await _state_after(store, name, last)
+    except (KafkaStorageError, ObjectCorrupt, ObjectNotFound) as error:
+        problems.append(f"{name.topic}-{name.partition}: its producers are not known: {error}")
+        lineage, producers = held.reaching_back((), 0, end), None
+    start = max(lineage[0][1], held.valid(lineage, end)[0].start_offset)
+    problems += [
+        f"{name.topic}-{name.partition}: offsets {first} to {after - 1} are missing"
+        for first, after in _holes(held, lineage, start, end)
+    ]
     return Found(name, segments, lineage, producers, start, end)
+
+
+async def _state_after(
+    store: SegmentStore, name: TopicIdPartition, segment: RemoteSegment
+) -> tuple[Lineage, bytes | None]:
+    """The leader epochs and the producers at the end of a segment."""
+    manifest = await store.manifest(name, segment)
+    epochs = decode_epochs(f"the leader epochs of {segment.id}", await store.read_part(manifest, Part.LEADER_EPOCHS))
+    has_producers = Part.PRODUCER_SNAPSHOT in manifest.parts
+    return epochs, await store.read_part(manifest, Part.PRODUCER_SNAPSHOT) if has_producers else None
+
+
+def _holes(held: PartitionSegments, lineage: Lineage, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The offsets that no segment has: what is before them stays, and clients are told where they are."""
+    begins = [segment.start_offset for segment in held.valid(lineage, end)]
+    while (start := held.covered_up_to(start, lineage)) < end:
+        after = min([begin for begin in begins if begin > start], default=end)
+        yield start, after
+        start = after
 
 
 def _held(name: TopicIdPartition, segments: Iterable[RemoteSegment]) -> PartitionSegments:
@@ -143,11 +165,11 @@ def _write(disk: Disk, data_dir: str, found: list[Found], configs: Mapping[str, 
     )
     starts: dict[TopicPartition, int] = {}
     ends: dict[TopicPartition, int] = {}
-    for one in found:
-        tp = TopicPartition(one.name.topic, one.name.partition)
-        state = StateBefore(one.end_offset, one.lineage, one.producers)
-        lay_after(disk, data_dir, tp, one.name.topic_id, state, one.start_offset, now_ms)
-        starts[tp], ends[tp] = one.start_offset, one.end_offset
+    for partition in found:
+        tp = TopicPartition(partition.name.topic, partition.name.partition)
+        state = StateBefore(partition.end_offset, partition.lineage, partition.producers)
+        lay_after(disk, data_dir, tp, partition.name.topic_id, state, partition.start_offset, now_ms)
+        starts[tp], ends[tp] = partition.start_offset, partition.end_offset
     for index, events in _events(found).items():
         tp = TopicPartition(REMOTE_LOG_METADATA, index)
         ends[tp] = lay_with(disk, data_dir, tp, metadata_id, _batches(events, now_ms), now_ms)
@@ -159,10 +181,10 @@ def _write(disk: Disk, data_dir: str, found: list[Found], configs: Mapping[str, 
 
 
 def _records(found: list[Found], configs: Mapping[str, str], metadata_id: Uuid) -> list[Any]:
-    """What the controller is to know of the topics; each partition is led anew, in an epoch after all that were."""
+    """What the controller is to know of the topics; each partition has a new leader epoch, after all that were."""
     made: list[Any] = []
-    partitions: dict[TopicIdPartition, int] = {one.name: one.lineage[-1][0] + 1 for one in found}
-    topics = {one.name.topic_id: one.name.topic for one in found}
+    partitions: dict[TopicIdPartition, int] = {partition.name: partition.lineage[-1][0] + 1 for partition in found}
+    topics = {partition.name.topic_id: partition.name.topic for partition in found}
     for topic_id, topic in topics.items():
         count = 1 + max(name.partition for name in partitions if name.topic_id == topic_id)
         made.append(TopicRecord(name=topic, topic_id=topic_id))
@@ -173,8 +195,8 @@ def _records(found: list[Found], configs: Mapping[str, str], metadata_id: Uuid) 
         made += [_config(topic, key, value) for key, value in configs.items()]
     made.append(TopicRecord(name=REMOTE_LOG_METADATA, topic_id=metadata_id))
     made += [_partition(metadata_id, index, 0) for index in range(METADATA_PARTITIONS)]
-    kept = {"cleanup.policy": "delete", "retention.ms": "-1", "remote.storage.enable": "false"}
-    made += [_config(REMOTE_LOG_METADATA, key, value) for key, value in kept.items()]
+    topic_configs = {"cleanup.policy": "delete", "retention.ms": "-1", "remote.storage.enable": "false"}
+    made += [_config(REMOTE_LOG_METADATA, key, value) for key, value in topic_configs.items()]
     return made
 
 
@@ -199,11 +221,11 @@ def _config(topic: str, key: str, value: str) -> ConfigRecord:
 def _events(found: list[Found]) -> dict[int, list[bytes]]:
     """What the catalogue's topic is to have: of each segment that its copy began, and that it ended."""
     values: dict[int, list[bytes]] = {index: [] for index in range(METADATA_PARTITIONS)}
-    for one in found:
-        home = metadata_partition(one.name.topic_id, one.name.partition, METADATA_PARTITIONS)
-        for segment in one.segments:
-            values[home].append(encode_event(segment_event(one.name, segment._replace(state=_STARTED))))
-            values[home].append(encode_event(update_event(one.name, segment._replace(state=_FINISHED))))
+    for partition in found:
+        metadata_index = metadata_partition(partition.name.topic_id, partition.name.partition, METADATA_PARTITIONS)
+        for segment in partition.segments:
+            values[metadata_index].append(encode_event(segment_event(partition.name, segment._replace(state=_STARTED))))
+            values[metadata_index].append(encode_event(update_event(partition.name, segment._replace(state=_FINISHED))))
     return values
 
 

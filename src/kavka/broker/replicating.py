@@ -41,13 +41,13 @@ class Replicating:
         self._fetchers = Fetchers(
             replicas, syncer, connector, clock, listener=listener, broker_epoch=broker_epoch, leaving=leaving
         )
-        self._isr = IsrManager(replicas, AlterPartitions(node_id, broker_epoch, channel), clock)
+        self.isr = IsrManager(replicas, AlterPartitions(node_id, broker_epoch, channel), clock)
         self._placing = Placing(replicas, AssignReplicas(node_id, broker_epoch, channel))
 
     @property
     def services(self) -> tuple[Fetchers, IsrManager, Placing]:
         """What runs until it is cancelled."""
-        return self._fetchers, self._isr, self._placing
+        return self._fetchers, self.isr, self._placing
 
     def start(self, image: MetadataImage) -> None:
         """Follow the leaders of what was loaded."""

@@ -8,7 +8,7 @@ from kavka.model.errors import TopicAuthorizationFailed
 from kavka.net.session import Guard
 from kavka.protocol.registry import ApiKey
 from kavka.replica.partition import Partition
-from kavka.replica.producing import Verdict
+from kavka.replica.producing import PartitionVerification
 from kavka.security.acl import CLUSTER_NAME, Operation, ResourceType
 
 # As plain numbers: what follows is asked once per request.
@@ -26,12 +26,12 @@ class WriteRights:
 
     __slots__ = ("_guard", "_verdict")
 
-    def __init__(self, guard: Guard, verdict: Verdict | None) -> None:
+    def __init__(self, guard: Guard, verdict: PartitionVerification | None) -> None:
         self._guard = guard
         self._verdict = verdict
 
     @staticmethod
-    def of(guard: Guard | None, verdict: Verdict | None = None) -> WriteRights | None:
+    def of(guard: Guard | None, verdict: PartitionVerification | None = None) -> WriteRights | None:
         """The rights behind a guard, None where nobody is kept from anything."""
         return None if guard is None else WriteRights(guard, verdict)
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Protocol, runtime_checkable
 
 from kavka.broker.config import NodeConfig
 from kavka.broker.gate import Gate
-from kavka.broker.keys import Keys
+from kavka.broker.keys import Keys, Ready
 from kavka.broker.listeners import controller_names, security_protocols
-from kavka.broker.sasl import Ground, mechanism_of
+from kavka.broker.live_listeners import broker_listeners
+from kavka.broker.sasl import MechanismSetup, mechanism_of
 from kavka.client import sasl as client_sasl
 from kavka.client.security import Security
 from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.image import MetadataImage
-from kavka.metadata.image.kept import EMPTY_KEPT, KEEPS, KeptDraft, KeptImage
+from kavka.metadata.image.security import EMPTY_SECURITY, KEEPS, SecurityDraft, SecurityImage
 from kavka.model.clock import Clock
 from kavka.model.settings import (
     CONNECTION_FAILED_AUTHENTICATION_DELAY_MS,
@@ -34,19 +37,22 @@ from kavka.model.settings import (
     Values,
 )
 from kavka.model.settings.listeners import ListenerValues
-from kavka.net.connection import Connection
+from kavka.model.types import Endpoint
 from kavka.net.lobby import Lobby
 from kavka.net.login import Logins, Offer
 from kavka.net.server import BoundListener
 from kavka.net.session import Session
 from kavka.net.tls import RefusedError, TlsListener
-from kavka.net.turns import Turns
+from kavka.pacing.turns import Turns
 from kavka.security.principal import MalformedNameError, PrincipalMapper, distinguished_name, subject_of
 
 logger = logging.getLogger(__name__)
 
 SECRET_BYTES: Final = 32
+CONCERNED: Final = ("ssl.", "sasl.", "connections.max.reauth.ms", "delegation.token.")
+"""In the names of settings that have to do with security."""
 FIXED: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+"""The mechanisms that are nothing but their settings; the others have their own life."""
 PLAIN: Final = "PLAINTEXT"
 WITH_TLS: Final = ("SSL", "SASL_SSL")
 WITH_SASL: Final = ("SASL_PLAINTEXT", "SASL_SSL")
@@ -60,37 +66,55 @@ class Running(Protocol):
         """Do it until cancelled."""
 
 
+Identify = Callable[[Session, bytes | None], None]
+Look = tuple[str, frozenset[tuple[str, str]]]
+"""The protocol of a listener and all settings that have to do with its security: another look, another security."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What makes one listener secure, ready to be used."""
+
+    look: Look
+    keys: Ready | None
+    identify: Identify
+    offers: Mapping[str, Offer] | None
+
+
 class Securing:
     """Lets clients in on the listeners of a node."""
 
     def __init__(self, config: NodeConfig, clock: Clock, gate: Gate) -> None:
         """Raises SettingError for settings that cannot be honoured."""
         values = config.values
+        self._config = config
         self._values = values
         self._clock = clock
         self._gate = gate
         self._secret = secrets.token_bytes(SECRET_BYTES)
-        self._kept = EMPTY_KEPT
+        self._security = EMPTY_SECURITY
         self._turns = Turns()
-        self.lobby = Lobby(values[KAVKA_AUTHENTICATION_TIMEOUT_MS], values[KAVKA_MAX_UNAUTHENTICATED_CONNECTIONS])
-        protocols = protocols_of(config)
-        served = [one.listener for one in (*config.listeners, *config.controller_listeners)]
+        self.lobbies: dict[str, Lobby] = {}
+        """By the names of the listeners that clients are let in on; a crowd at one keeps nobody out at another."""
+        self.tls: dict[str, TlsListener] = {}
+        """By the names of the listeners with TLS."""
+        self.logins: dict[str, Logins] = {}
+        """By the names of the listeners that have clients log in."""
+        self._parts: dict[str, Part] = {}
+        self._tried: dict[str, Part] = {}
+        """What the last check made, for the change that comes of it."""
+        self._changed = asyncio.Event()
+        self._subscribers: list[Callable[[], None]] = []
+        protocols = protocols_of(config, values)
+        self._controllers = [endpoint.listener for endpoint in config.controller_listeners]
         reached = () if config.standalone else (config.inter_broker_listener, *controller_names(values)[:1])
         if values[PRINCIPAL_BUILDER_CLASS] != PRINCIPAL_BUILDER_CLASS.default and set(protocols.values()) != {PLAIN}:
             raise SettingError(f"{PRINCIPAL_BUILDER_CLASS.name}: it names a part of Java, which is not here")
-        self.keys = Keys(
-            values,
-            {name: protocols[name] for name in served if protocols[name] in WITH_TLS},
-            [name for name in dict.fromkeys(reached) if protocols.get(name) in WITH_TLS],
-        )
-        self.tls = {name: self._tls(name, protocols[name]) for name in served if protocols[name] in WITH_TLS}
-        """By the names of the listeners with TLS."""
-        self._running: list[Running] = []
-        self.logins = {name: self._logins(name) for name in served if protocols[name] in WITH_SASL}
-        """By the names of the listeners that have clients log in."""
+        self._reached = [name for name in dict.fromkeys(reached) if protocols.get(name) in WITH_TLS]
+        self.keys = Keys(self._reached)
+        for name, look in self._looks(values).items():
+            self._take(name, self._part(name, look, values))
         self._protocols = protocols
-        if not config.standalone and config.inter_broker_listener:
-            self._check_enabled(config.inter_broker_listener, values[SASL_MECHANISM_INTER_BROKER_PROTOCOL])
         self.to_brokers = self._outgoing(
             "" if config.standalone else config.inter_broker_listener, values[SASL_MECHANISM_INTER_BROKER_PROTOCOL]
         )
@@ -101,11 +125,6 @@ class Securing:
         )
 
     @property
-    def services(self) -> list[Running]:
-        """What has to run for all this."""
-        return [self.keys, *self._running] if list(self.keys) else self._running
-
-    @property
     def early(self) -> bool:
         """Whether other nodes log in with credentials of the metadata before the quorum can have a leader."""
         here = (self.logins[name].offers for name in controller_names(self._values) if name in self.logins)
@@ -113,34 +132,35 @@ class Securing:
 
     def begin_with(self, records: Iterable[Any]) -> None:
         """Know credentials that formatting left, or that were known before: there is no committed metadata yet."""
-        draft = KeptDraft(self._kept)
+        draft = SecurityDraft(self._security)
         for record in records:
             if type(record) in KEEPS:
                 draft.keep(record)
-        self._kept = draft.build()
+        self._security = draft.build()
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Follow the credentials of the metadata."""
-        self._kept = image.kept
+        self._security = image.security
+
+    def ready(self, endpoint: Endpoint) -> bool:
+        """Whether a listener can be opened as its protocol asks for it."""
+        part = self._parts.get(endpoint.listener)
+        return endpoint.security_protocol == PLAIN or (part is not None and part.look[0] == endpoint.security_protocol)
+
+    def subscribe(self, subscriber: Callable[[], None]) -> None:
+        """Tell when listeners that were not ready may be."""
+        self._subscribers.append(subscriber)
 
     def secured(self, listener: BoundListener, protocol: str) -> BoundListener:
-        """A listener as its security protocol asks for it; raises SettingError if this was not made for it."""
-        tls, logins = self.tls.get(listener.name), self.logins.get(listener.name)
-        if (protocol in WITH_TLS and tls is None) or (protocol in WITH_SASL and logins is None):
-            listener.socket.close()
-            raise SettingError(f"listener {listener.name} is {protocol}, which takes a restart")
+        """A listener that is ready, as its security protocol asks for it."""
         secured = replace(listener, security_protocol=protocol)
-        if tls is not None:
-            secured = replace(secured, secure=tls.secure, welcome=self._welcome)
-        if logins is not None:
-            secured = replace(secured, welcome=logins.welcome)
+        if protocol in WITH_TLS:
+            secured = replace(
+                secured, secure=self.tls[listener.name].secure, welcome=self._lobby(listener.name).welcome
+            )
+        if protocol in WITH_SASL:
+            secured = replace(secured, welcome=self.logins[listener.name].welcome)
         return secured
-
-    def _check_enabled(self, listener: str, mechanism: str) -> None:
-        """Kafka's rule: brokers log in to each other by a mechanism that they offer."""
-        if listener in self.logins and mechanism not in self.logins[listener].offers:
-            name = SASL_MECHANISM_INTER_BROKER_PROTOCOL.name
-            raise SettingError(f"{name}: {mechanism} is not among {SASL_ENABLED_MECHANISMS.name} of {listener}")
 
     def _outgoing(self, listener: str, mechanism: str) -> Security | None:
         """How connections to listeners of a name are secured; None for plain text."""
@@ -150,27 +170,33 @@ class Securing:
             return None if context is None else Security(context)
         settings = ListenerValues(self._values, listener, mechanism)
         try:
-            begin = client_sasl.login_of(client_sasl.Ground(mechanism, settings, {}))
+            begin = client_sasl.login_of(client_sasl.LoginSetup(mechanism, settings, {}))
         except SettingError as error:
             raise SettingError(f"{error} (for this node's own log-in on {listener})") from None
         return Security(context, mechanism, begin)
 
-    def _welcome(self, connection: Connection) -> None:
-        """Give a client a while for its handshake."""
-        self.lobby.enter(connection)
-        connection.when_closed(self, lambda: self.lobby.leave(connection))
+    def _lobby(self, listener: str) -> Lobby:
+        """Where the clients of a listener wait until they are let in."""
+        if listener not in self.lobbies:
+            timeout_ms, limit = (
+                self._values[KAVKA_AUTHENTICATION_TIMEOUT_MS],
+                self._values[KAVKA_MAX_UNAUTHENTICATED_CONNECTIONS],
+            )
+            self.lobbies[listener] = Lobby(listener, timeout_ms, limit)
+        return self.lobbies[listener]
 
-    def _tls(self, listener: str, protocol: str) -> TlsListener:
-        own = ListenerValues(self._values, listener)
+    def _tls(self, listener: str, part: Part) -> TlsListener:
+        protocol, _ = part.look
         return TlsListener(
             self.keys.server(listener),
-            identify=ignored if protocol in WITH_SASL else self._by_certificate(own),
-            turns=self._turns,
-            lobby=None if protocol in WITH_SASL else self.lobby,
-            failure_delay_ms=own[CONNECTION_FAILED_AUTHENTICATION_DELAY_MS],
+            identify=part.identify,
+            line=self._turns.line(),
+            lobby=self._lobby(listener),
+            enough=protocol not in WITH_SASL,
+            failure_delay_ms=ListenerValues(self._values, listener)[CONNECTION_FAILED_AUTHENTICATION_DELAY_MS],
         )
 
-    def _by_certificate(self, own: ListenerValues) -> Callable[[Session, bytes | None], None]:
+    def _by_certificate(self, own: ListenerValues) -> Identify:
         try:
             mapper = PrincipalMapper(own[SSL_PRINCIPAL_MAPPING_RULES])
         except ValueError as error:
@@ -191,56 +217,185 @@ class Securing:
 
         return identify
 
-    def _logins(self, listener: str) -> Logins:
+    def _logins(self, listener: str, offers: Mapping[str, Offer]) -> Logins:
         own = ListenerValues(self._values, listener)
-        enabled = own[SASL_ENABLED_MECHANISMS]
-        if not enabled:
-            raise SettingError(f"{SASL_ENABLED_MECHANISMS.name}: listener {listener} needs at least one")
         return Logins(
-            {name: self._offer(listener, name, self._values) for name in enabled},
+            offers,
             max_receive_bytes=own[SASL_SERVER_MAX_RECEIVE_SIZE],
             failure_delay_ms=own[CONNECTION_FAILED_AUTHENTICATION_DELAY_MS],
-            lobby=self.lobby,
+            lobby=self._lobby(listener),
             clock=self._clock,
             admit=self._gate.admit,
         )
 
-    def check(self, values: Values) -> None:
+    # -- settings that change (KIP-226) -------------------------------------------------------
+
+    async def check(self, values: Values) -> None:
         """Whether settings that are about to be changed could be used; raises SettingError."""
-        self.keys.check(values)
-        for listener, name in self._fixed():
-            self._offer(listener, name, values)
+        looks = self._looks(values)
+        names = [name for name, look in looks.items() if not self._looks_like(name, look)] or list(looks)
+        made, errors = await self._make(names, looks, values)
+        for error in errors.values():
+            raise error
+        self._tried = made
 
     def follow(self, values: Values) -> None:
-        """Take over changed settings: certificates, and the users that settings name (KIP-226)."""
-        self.keys.ask(values)
-        for listener, name in self._fixed():
-            logins = self.logins[listener]
-            try:
-                logins.offers = {**logins.offers, name: self._offer(listener, name, values)}
-            except SettingError as error:
-                logger.error("%s on listener %s stays as it is: %s", name, listener, error)
+        """Take over changed settings: listeners, certificates, mechanisms, and the users that settings name."""
+        try:
+            looks = self._looks(values)
+        except SettingError as error:
+            logger.error("keeping the listeners as they are secured: %s", error)
+            return
+        self._values = values
+        tried, self._tried = self._tried, {}
+        for name in self._parts.keys() - looks.keys():
+            self._drop(name)
+        for name, part in tried.items():
+            if looks.get(name) == part.look:
+                self._take(name, part)
+        self._changed.set()
 
-    def _fixed(self) -> list[tuple[str, str]]:
-        """The mechanisms that are nothing but their settings, by listener; the others have their own life."""
-        return [(listener, name) for listener, logins in self.logins.items() for name in logins.offers if name in FIXED]
+    async def run(self) -> None:
+        """Follow certificates and settings, and do what mechanisms have to do, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.keys.run())
+            running: dict[Running, asyncio.Task[None]] = {}
+            while True:
+                self._changed.clear()
+                await self._catch_up()
+                wanted = {
+                    offer.mechanism: None
+                    for logins in self.logins.values()
+                    for offer in logins.offers.values()
+                    if isinstance(offer.mechanism, Running)
+                }
+                for service in running.keys() - wanted.keys():
+                    running.pop(service).cancel()
+                running |= {service: tasks.create_task(service.run()) for service in wanted if service not in running}
+                await self._changed.wait()
+
+    async def _catch_up(self) -> None:
+        """Make what settings ask for that nobody checked before: they came with the metadata."""
+        values = self._values
+        looks = self._looks(values)
+        names = [name for name, look in looks.items() if not self._looks_like(name, look)]
+        if not names:
+            return
+        made, errors = await self._make(names, looks, values)
+        if self._values is not values:
+            self._changed.set()  # to what they are by now
+            return
+        for name, part in made.items():
+            self._take(name, part)
+        for name, error in errors.items():
+            logger.error("listener %s: keeping it as it is secured: %s", name, error)
+        for subscriber in self._subscribers:
+            subscriber()
+
+    async def _make(
+        self, names: Iterable[str], looks: Mapping[str, Look], values: Values
+    ) -> tuple[dict[str, Part], dict[str, SettingError]]:
+        """What makes listeners secure, and why that cannot be; off the loop, because files are read."""
+        made, errors = {}, {}
+        for name in names:
+            try:
+                work = partial(self._part, name, looks[name], values)
+                made[name] = await asyncio.get_running_loop().run_in_executor(None, work)
+            except SettingError as error:
+                errors[name] = error
+        return made, errors
+
+    def _looks(self, values: Values) -> dict[str, Look]:
+        """How the listeners that are secured look under some settings."""
+        protocols = protocols_of(self._config, values)
+        secured = [name for name in (*broker_listeners(values), *self._controllers) if protocols[name] != PLAIN]
+        texts: dict[str, str] = {}
+        for layer in reversed(values.layers):
+            texts.update(layer.texts)
+        looks = {}
+        for name in dict.fromkeys((*secured, *self._reached)):
+            prefix = f"listener.name.{name.lower()}."
+            looks[name] = (
+                protocols[name],
+                frozenset(
+                    (key, text)
+                    for key, text in texts.items()
+                    if (key.startswith(prefix) or not key.startswith("listener.name."))
+                    and any(part in key.removeprefix(prefix) for part in CONCERNED)
+                ),
+            )
+        return looks
+
+    def _looks_like(self, name: str, look: Look) -> bool:
+        part = self._parts.get(name)
+        return part is not None and part.look == look
+
+    def _part(self, name: str, look: Look, values: Values) -> Part:
+        """What makes a listener secure; raises SettingError."""
+        protocol, _ = look
+        served = name in broker_listeners(values) or name in self._controllers
+        keys = self.keys.build(name, protocol if served else None, values) if protocol in WITH_TLS else None
+        own = ListenerValues(values, name)
+        identify = self._by_certificate(own) if served and protocol == "SSL" else ignored
+        return Part(look, keys, identify, self._offers(name, values) if served and protocol in WITH_SASL else None)
+
+    def _offers(self, listener: str, values: Values) -> Mapping[str, Offer]:
+        """The mechanisms of a listener; those that are more than their settings keep the life that they have."""
+        enabled = ListenerValues(values, listener)[SASL_ENABLED_MECHANISMS]
+        if not enabled:
+            raise SettingError(f"{SASL_ENABLED_MECHANISMS.name}: listener {listener} needs at least one")
+        between = values[SASL_MECHANISM_INTER_BROKER_PROTOCOL]
+        if not self._config.standalone and listener == self._config.inter_broker_listener and between not in enabled:
+            # Kafka's rule: brokers log in to each other by a mechanism that they offer
+            name = SASL_MECHANISM_INTER_BROKER_PROTOCOL.name
+            raise SettingError(f"{name}: {between} is not among {SASL_ENABLED_MECHANISMS.name} of {listener}")
+        part = self._parts.get(listener)
+        before = {} if part is None or part.offers is None else part.offers
+        return {
+            name: before[name] if name in before and name not in FIXED else self._offer(listener, name, values)
+            for name in enabled
+        }
 
     def _offer(self, listener: str, name: str, values: Values) -> Offer:
         settings = ListenerValues(values, listener, name)
-        mechanism = mechanism_of(Ground(listener, name, settings, self._credentials, self._clock, self._secret))
-        if isinstance(mechanism, Running):
-            self._running.append(mechanism)
-        return Offer(mechanism.begin, settings[CONNECTIONS_MAX_REAUTH_MS])
+        mechanism = mechanism_of(MechanismSetup(listener, name, settings, self._credentials, self._clock, self._secret))
+        return Offer(mechanism.begin, settings[CONNECTIONS_MAX_REAUTH_MS], mechanism)
 
-    def _credentials(self) -> KeptImage:
-        return self._kept
+    def _take(self, name: str, part: Part) -> None:
+        """Use what was made."""
+        self._parts[name] = part
+        if part.keys is not None:
+            self.keys.take(name, part.keys)
+            if name in self.tls:
+                self.tls[name].identify = part.identify
+            elif part.keys.protocol is not None:
+                self.tls[name] = self._tls(name, part)
+        if part.offers is not None:
+            if name in self.logins:
+                self.logins[name].offers = part.offers
+            else:
+                self.logins[name] = self._logins(name, part.offers)
+
+    def _drop(self, name: str) -> None:
+        """Forget a listener that is closed."""
+        del self._parts[name]
+        self.keys.drop(name)
+        for of in (self.tls, self.logins, self.lobbies):
+            of.pop(name, None)
+
+    def _credentials(self) -> SecurityImage:
+        return self._security
 
 
-def protocols_of(config: NodeConfig) -> dict[str, str]:
+def protocols_of(config: NodeConfig, values: Values) -> dict[str, str]:
     """The security protocols of the listeners that a node has or reaches, by name."""
-    known = security_protocols(config.values)
-    own = (*config.listeners, *config.controller_listeners)
-    names = (*(one.listener for one in own), config.inter_broker_listener, *controller_names(config.values)[:1])
+    known = security_protocols(values)
+    names = (
+        *broker_listeners(values),
+        *(endpoint.listener for endpoint in config.controller_listeners),
+        config.inter_broker_listener,
+        *controller_names(values)[:1],
+    )
     return {name: known.get(name, PLAIN) for name in names if name}
 
 

@@ -57,24 +57,26 @@ class Rights:
 
     def refusal(self, where: Where) -> KafkaError | None:
         """Why a partition is not for this client; None if it is."""
-        topic = self._topics.get(where[0])
+        topic_id, index = where
+        topic = self._topics.get(topic_id)
         if topic is None:
             return UnknownTopicId()
         if not self._ctx.allows(Operation.READ, ResourceType.TOPIC, topic.name):
             return TopicAuthorizationFailed()
-        return None if where[1] in topic.partitions else UnknownTopicOrPartition()
+        return None if index in topic.partitions else UnknownTopicOrPartition()
 
     def knows(self, where: Where) -> bool:
         """Whether there is such a topic."""
-        return where[0] in self._topics
+        topic_id, _ = where
+        return topic_id in self._topics
 
 
 def said_in(topics: Iterable[Any]) -> dict[Where, list[Acknowledgement]]:
     """What a request says of records, by partition; nothing of those that it only names."""
     return {
         (topic.topic_id, row.partition_index): [
-            Acknowledgement(one.first_offset, one.last_offset, one.acknowledge_types)
-            for one in row.acknowledgement_batches
+            Acknowledgement(batch.first_offset, batch.last_offset, batch.acknowledge_types)
+            for batch in row.acknowledgement_batches
         ]
         for topic in topics
         for row in topic.partitions
@@ -168,9 +170,9 @@ class Leaders(NamedTuple):
         """The leader and its epoch, if an error has to say so."""
         if error is None or error.code not in MOVED:
             return NO_LEADER
-        leader = self.replicas.leader_of(*where) or UNKNOWN_LEADER
-        self.found.add(leader[0])
-        return leader
+        leader_id, leader_epoch = self.replicas.leader_of(*where) or UNKNOWN_LEADER
+        self.found.add(leader_id)
+        return leader_id, leader_epoch
 
     def endpoints(self, make: Any) -> list[Any]:
         """Where these are reached."""

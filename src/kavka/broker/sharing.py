@@ -17,7 +17,7 @@ from kavka.model.settings import Values, coordinators
 from kavka.model.share import SharePartitionKey
 from kavka.runtime.coordinators import HostNode, InternalTopic, LogCoordinator
 from kavka.runtime.dead_letters import DeadLetters
-from kavka.runtime.shard import Surroundings
+from kavka.runtime.shard import ShardRuntime
 from kavka.runtime.shards import Shards
 from kavka.runtime.share_groups import ShareGroups
 from kavka.runtime.share_leader import LeaderHost, ShareLeader
@@ -48,7 +48,7 @@ class ShareCoordination(LogCoordinator):
             node.replicas,
             new_machine,
             CODEC,
-            Surroundings(
+            ShardRuntime(
                 node.loop,
                 node.clock,
                 node.timers,
@@ -99,7 +99,7 @@ class ShareCoordination(LogCoordinator):
             tasks.create_task(self.leader.run())
 
     def close(self) -> None:
-        """Tell whoever waits to look elsewhere."""
+        """Tell those who wait that the coordinator is on another node."""
         self.leader.close()
         super().close()
 
@@ -148,10 +148,12 @@ async def of_each(
     if not group_id or not all(topic.partitions for topic in topics):
         return []
 
-    async def one(topic: Any, row: Any) -> R:
+    async def of_partition(topic: Any, row: Any) -> R:
         try:
             return await ask(SharePartitionKey(group_id, topic.topic_id, row.partition), row)
         except KafkaError as error:
             return failed(row.partition, error)
 
-    return [(topic, list(await asyncio.gather(*(one(topic, row) for row in topic.partitions)))) for topic in topics]
+    return [
+        (topic, list(await asyncio.gather(*(of_partition(topic, row) for row in topic.partitions)))) for topic in topics
+    ]

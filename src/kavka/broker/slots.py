@@ -8,7 +8,7 @@ from kavka.model.types import Piece
 from kavka.net.session import Session
 
 
-class Place(Protocol):
+class ResponseSlot(Protocol):
     """Where a late answer is given."""
 
     @property
@@ -33,7 +33,7 @@ class Slots(Protocol):
     def session(self) -> Session:
         """Who asks, and by which door they came."""
 
-    def open_slot(self, *, exclusive: bool) -> Place:
+    def open_slot(self, *, exclusive: bool) -> ResponseSlot:
         """Hold a place for a later answer."""
 
     def serve_large(self, size: int) -> None:
@@ -43,10 +43,10 @@ class Slots(Protocol):
 class OneSlot(NamedTuple):
     """The place of a request that has been waiting already."""
 
-    slot: Place
+    slot: ResponseSlot
     session: Session
 
-    def open_slot(self, *, exclusive: bool) -> Place:
+    def open_slot(self, *, exclusive: bool) -> ResponseSlot:
         """The place that it has."""
         return self.slot
 

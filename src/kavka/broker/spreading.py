@@ -1,4 +1,4 @@
-"""New topics are answered for when the brokers in service know them: a client may go to any of them next."""
+"""New topics are answered for when the unfenced brokers know them: a client may go to any of them next."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Spreading:
         return spread
 
     async def known(self, new: Mapping[str, Uuid]) -> None:
-        """Return when every broker in service knows these topics; a zero id is one that the answer cannot tell."""
+        """Return when every unfenced broker knows these topics; a zero id is one that the answer cannot tell."""
         while not all(self._knows_here(name, id_) for name, id_ in new.items()):  # noqa: ASYNC110  (asked like others)
             await asyncio.sleep(AGAIN_SECONDS)
         ids = {self._image().topics.by_name[name].id for name in new}
@@ -61,7 +61,7 @@ class Spreading:
         return topic is not None and id_ in (Uuid.ZERO, topic.id)
 
     async def _knows(self, broker: int, names: Iterable[str], ids: set[Uuid]) -> bool:
-        """Whether a broker knows topics, or need not because it is not in service."""
+        """Whether a broker knows topics, or need not because it is fenced."""
         if not self._image().cluster.is_active(broker):
             return True
         from kavka.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
@@ -70,5 +70,5 @@ class Spreading:
         try:
             answer = await self._ask(broker, MetadataRequest(topics=topics, allow_auto_topic_creation=False))
         except KafkaError:
-            return False  # it is asked again for as long as it counts as in service
+            return False  # it is asked again for as long as it is not fenced
         return ids <= {row.topic_id for row in answer.topics}

@@ -10,7 +10,7 @@ from time import perf_counter_ns
 from typing import Final
 
 from kavka.broker.quotas import Quotas
-from kavka.broker.slots import Place
+from kavka.broker.slots import ResponseSlot
 from kavka.model.types import Piece
 from kavka.net.connection import Connection
 from kavka.net.responses import PENDING, Reply
@@ -18,7 +18,7 @@ from kavka.net.session import Session
 from kavka.protocol.registry import ApiKey
 from kavka.protocol.throttle_time import with_throttle_time
 from kavka.security.quota.clients import Allowance
-from kavka.security.quota.limits import Kind
+from kavka.security.quota.limits import QuotaType
 
 PERCENT_PER_NANOSECOND: Final = 1e-7
 PRODUCE: Final = int(ApiKey.PRODUCE)
@@ -75,7 +75,7 @@ class Throttled:
         """Who asks."""
         return self._connection.session
 
-    def open_slot(self, *, exclusive: bool) -> Place:
+    def open_slot(self, *, exclusive: bool) -> ResponseSlot:
         """Hold a place for a later answer."""
         return ThrottledSlot(self, self._connection.open_slot(exclusive=exclusive))
 
@@ -112,7 +112,7 @@ class Throttled:
             bandwidth_ms = rate.use(size, now_ms)
             if bandwidth_ms > 0 or request_ms > 0:
                 rate.record(-size, now_ms)
-        return self._wait(Kind.FETCH, bandwidth_ms, request_ms)
+        return self._wait(QuotaType.FETCH, bandwidth_ms, request_ms)
 
     # -- answers ------------------------------------------------------------------------------
 
@@ -133,13 +133,13 @@ class Throttled:
         now_ms = self._quotas.now_ms()
         request_ms = 0 if response is None else self._use_time(now_ms)
         if self.told_ms > 0:
-            throttle_ms = self._wait(Kind.MUTATION, self.told_ms, request_ms)
+            throttle_ms = self._wait(QuotaType.MUTATION, self.told_ms, request_ms)
         elif self._api_key == SHARE_FETCH and self._allowance.fetch is not None and response is not None:
             # What is acquired is given, where Kafka keeps it back until nobody else may have it for a while either.
             bandwidth_ms = self._allowance.fetch.use(sum(map(len, response)), now_ms)
-            throttle_ms = self._wait(Kind.FETCH, bandwidth_ms, request_ms)
+            throttle_ms = self._wait(QuotaType.FETCH, bandwidth_ms, request_ms)
         else:
-            throttle_ms = self._wait(Kind.PRODUCE, self._bandwidth_ms, request_ms)
+            throttle_ms = self._wait(QuotaType.PRODUCE, self._bandwidth_ms, request_ms)
         if throttle_ms <= 0 or response is None:
             return response
         return with_throttle_time(self._api_key, self._version, response, throttle_ms)
@@ -154,11 +154,11 @@ class Throttled:
             self._began_ns = 0
         return min(rate.use(self.spent_ns * PERCENT_PER_NANOSECOND, now_ms), self._quotas.window_ms)
 
-    def _wait(self, kind: Kind, other_ms: int, request_ms: int) -> int:
+    def _wait(self, kind: QuotaType, other_ms: int, request_ms: int) -> int:
         """Make the client wait for the longer of two times, of which one is for the time that it used."""
         throttle_ms = other_ms if other_ms > request_ms else request_ms
         if throttle_ms > 0:
-            self._quotas.count_wait(kind if other_ms > request_ms else Kind.REQUEST, throttle_ms)
+            self._quotas.count_wait(kind if other_ms > request_ms else QuotaType.REQUEST, throttle_ms)
             self._connection.mute(throttle_ms)
         return throttle_ms
 
@@ -168,7 +168,7 @@ class ThrottledSlot:
 
     __slots__ = ("_request", "_slot")
 
-    def __init__(self, request: Throttled, slot: Place) -> None:
+    def __init__(self, request: Throttled, slot: ResponseSlot) -> None:
         self._request = request
         self._slot = slot
 

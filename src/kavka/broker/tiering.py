@@ -6,7 +6,7 @@ Not imported by a node without `remote.log.storage.system.enable`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -35,7 +35,7 @@ from kavka.telemetry.metrics import Labelled, Metrics
 from kavka.tiered.chunk_loader import ChunkLoader
 from kavka.tiered.disk_cache import DiskCache
 from kavka.tiered.objects.base import ObjectStore
-from kavka.tiered.objects.guard import Limits, StoreMetrics
+from kavka.tiered.objects.guard import StoreLimits, StoreMetrics
 from kavka.tiered.objects.opening import open_segments
 from kavka.tiered.objects.sealing import KeyRing, Sealing
 from kavka.tiered.objects.segments import SegmentStore
@@ -48,7 +48,7 @@ THREADS: Final = 4
 
 
 class Tiering:
-    """What a node needs to keep segments elsewhere: first the tiers that replicas are loaded with, then the rest."""
+    """What a node needs for tiered storage: first the tiers that replicas are loaded with, then the rest."""
 
     def __init__(
         self,
@@ -58,9 +58,11 @@ class Tiering:
         clock: Clock,
         metrics: Metrics,
         store: ObjectStore | None = None,
+        new_id: Callable[[], Uuid] = random_id,
     ) -> None:
         """`folder` is where the caches are; `store` stands for the one that the settings name."""
         values = settings.values
+        self._new_id = new_id
         self._settings = settings
         self._clock = clock
         self._threads = ThreadPoolExecutor(THREADS, "tiering")
@@ -95,12 +97,20 @@ class Tiering:
         self._indexes.max_bytes = values[tiered.REMOTE_LOG_INDEX_FILE_CACHE_TOTAL_SIZE_BYTES]
 
     def join(
-        self, replicas: ReplicaManager, topics: TopicCreation, connector: Connector, endpoints: Sequence[Endpoint]
+        self,
+        replicas: ReplicaManager,
+        topics: TopicCreation,
+        connector: Connector,
+        endpoints: Sequence[Endpoint],
+        unheard: Callable[[], bool],
     ) -> Tending:
-        """What tends the partitions of a broker; `endpoints` are where it is reached by others like it."""
+        """What tends the partitions of a broker.
+
+        `endpoints` are where it is reached by others like it, `unheard` whether it has lost touch with the controller.
+        """
         settings = self._settings
         pool = Pool(
-            [f"{one.host}:{one.port}" for one in endpoints],
+            [f"{endpoint.host}:{endpoint.port}" for endpoint in endpoints],
             client_id=f"{REMOTE_LOG_METADATA}_client_{replicas.node_id}",
             connector=connector,
         )
@@ -110,12 +120,21 @@ class Tiering:
             lambda: opened(topics.image),
             wanted_partitions=settings[tiered.RLMM_CONFIG_REMOTE_LOG_METADATA_TOPIC_NUM_PARTITIONS],
             delivery_timeout_ms=settings[tiered.RLMM_CONFIG_REMOTE_LOG_METADATA_CONSUME_WAIT_MS],
+            clock=self._clock,
         )
         wait_ms = settings[tiered.RLMM_CONFIG_REMOTE_LOG_METADATA_CONSUME_WAIT_MS]
         catalog = RemoteCatalog(log, self._snapshots, wait_ms=wait_ms)
         self.tiers.serve(catalog, replicas)
         manager = RemoteLogManager(
-            replicas.node_id, replicas, self.tiers, self._store, settings, self._clock, self._copied, random_id
+            replicas.node_id,
+            replicas,
+            self.tiers,
+            self._store,
+            settings,
+            self._clock,
+            self._copied,
+            self._new_id,
+            unheard,
         )
         return Tending(self.tiers, catalog, manager, (self._indexes, self._chunks))
 
@@ -223,10 +242,10 @@ def segment_store(
     return open_segments(
         url,
         threads,
-        options=dict(one.split("=", 1) for one in values[tiered.KAVKA_REMOTE_STORAGE_OPTIONS]),
+        options=dict(option.split("=", 1) for option in values[tiered.KAVKA_REMOTE_STORAGE_OPTIONS]),
         sealing=sealing_of(values),
         metrics=StoreMetrics(metrics) if metrics is not None else None,
-        limits=Limits(call_s=values[tiered.KAVKA_REMOTE_STORAGE_TIMEOUT_MS] / 1000),
+        limits=StoreLimits(call_s=values[tiered.KAVKA_REMOTE_STORAGE_TIMEOUT_MS] / 1000),
         bare=bare,
     )
 
@@ -260,5 +279,7 @@ async def create_topic(topics: TopicCreation, values: Values) -> None:
         "remote.storage.enable": "false",
         "min.insync.replicas": str(min(replicas, values[tiered.RLMM_CONFIG_REMOTE_LOG_METADATA_TOPIC_MIN_ISR])),
     }
+    if replicas == 1:  # nobody else remembers what a power cut takes, and disks let go of what is said to be copied
+        configs["flush.messages"] = "1"
     partitions = values[tiered.RLMM_CONFIG_REMOTE_LOG_METADATA_TOPIC_NUM_PARTITIONS]
     await create(topics, NewTopic(REMOTE_LOG_METADATA, partitions, replicas, configs=configs))

@@ -14,13 +14,13 @@ UNKNOWN_MS: Final = -1
 
 
 def require_proof(ctx: Context) -> None:
-    """Raise DelegationTokenRequestNotAllowed on a connection that must not ask."""
+    """Raise DelegationTokenRequestNotAllowed on a connection that must not ask; a broker that sends on has looked."""
     session = ctx.session
-    if (
-        session.token_authenticated
-        or session.security_protocol == "PLAINTEXT"
-        or (session.security_protocol == "SSL" and session.principal == ANONYMOUS)
-    ):
+    proves = session.security_protocol != "PLAINTEXT" and (session.security_protocol, session.principal) != (
+        "SSL",
+        ANONYMOUS,
+    )
+    if session.token_authenticated or not (proves or ctx.forwarded):
         raise DelegationTokenRequestNotAllowed
 
 

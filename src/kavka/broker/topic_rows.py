@@ -51,18 +51,20 @@ def topic_row(topic: TopicImage, look: Look) -> MetadataResponseTopic:
         name=topic.name,
         topic_id=topic.id,
         is_internal=is_internal(topic.name),
-        partitions=[partition_row(index, one, look) for index, one in topic.partitions.items()],
+        partitions=[partition_row(index, partition, look) for index, partition in topic.partitions.items()],
         topic_authorized_operations=look.ctx.operations(ResourceType.TOPIC, topic.name, wanted=look.operations),
     )
 
 
-def partition_row(index: int, one: PartitionImage, look: Look) -> MetadataResponsePartition:
+def partition_row(index: int, partition: PartitionImage, look: Look) -> MetadataResponsePartition:
     """A partition: its leader if it can be reached here, and its replicas."""
     image, listener, version = look.image, look.ctx.listener, look.ctx.api_version
-    replicas, isr, leader, code = list(one.replicas), list(one.isr), one.leader, 0
+    replicas, isr, leader, code = list(partition.replicas), list(partition.isr), partition.leader, 0
     if version == 0:  # only v0 leaves out whom it cannot reach, and calls that an error
         replicas, isr = alive(image, replicas, listener), alive(image, isr, listener)
-        code = ReplicaNotAvailable.code if len(replicas) + len(isr) < len(one.replicas) + len(one.isr) else 0
+        code = (
+            ReplicaNotAvailable.code if len(replicas) + len(isr) < len(partition.replicas) + len(partition.isr) else 0
+        )
     if not has_listener(image, leader, listener):
         code = ListenerNotFound.code if leader in image.cluster.brokers and version >= 6 else LeaderNotAvailable.code
         leader = -1
@@ -70,8 +72,8 @@ def partition_row(index: int, one: PartitionImage, look: Look) -> MetadataRespon
         error_code=code,
         partition_index=index,
         leader_id=leader,
-        leader_epoch=one.leader_epoch,
+        leader_epoch=partition.leader_epoch,
         replica_nodes=replicas,
         isr_nodes=isr,
-        offline_replicas=offline_replicas(image, one, listener),
+        offline_replicas=offline_replicas(image, partition, listener),
     )

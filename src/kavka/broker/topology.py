@@ -11,8 +11,8 @@ from kavka.model.types import Endpoint
 
 
 def reachable_brokers(image: MetadataImage, listener: str) -> list[tuple[BrokerRegistration, Endpoint]]:
-    """The brokers in service that have a listener, and where."""
-    return [found for found in all_brokers(image, listener) if not found[0].fenced]
+    """The unfenced brokers that have a listener, and where."""
+    return [(broker, endpoint) for broker, endpoint in all_brokers(image, listener) if not broker.fenced]
 
 
 def all_brokers(image: MetadataImage, listener: str) -> list[tuple[BrokerRegistration, Endpoint]]:
@@ -22,7 +22,7 @@ def all_brokers(image: MetadataImage, listener: str) -> list[tuple[BrokerRegistr
 
 
 def controller_id(image: MetadataImage, preferred: int) -> int:
-    """A broker that takes requests for the controller: any in service does; -1 if none is."""
+    """A broker that takes requests for the controller: any that is not fenced does; -1 if all are."""
     if (broker := image.cluster.brokers.get(preferred)) is not None and not broker.fenced:
         return preferred
     return next((broker.id for broker in image.cluster.brokers.values() if not broker.fenced), -1)
@@ -35,13 +35,13 @@ def has_listener(image: MetadataImage, broker_id: int, listener: str) -> bool:
 
 
 def is_alive(image: MetadataImage, broker_id: int, listener: str) -> bool:
-    """Whether a broker is in service and has a listener."""
+    """Whether a broker is unfenced and has a listener."""
     broker = image.cluster.brokers.get(broker_id)
     return broker is not None and not broker.fenced and broker.endpoint(listener) is not None
 
 
 def alive(image: MetadataImage, brokers: Iterable[int], listener: str) -> list[int]:
-    """Those of some brokers that are in service and have a listener."""
+    """Those of some brokers that are unfenced and have a listener."""
     return [broker for broker in brokers if is_alive(image, broker, listener)]
 
 

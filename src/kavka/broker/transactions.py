@@ -14,7 +14,7 @@ from kavka.model.settings import Values, coordinators
 from kavka.model.settings.broker import REQUEST_TIMEOUT_MS
 from kavka.runtime.coordinators import HostNode, InternalTopic, LogCoordinator
 from kavka.runtime.markers import Markers, MarkerWriter
-from kavka.runtime.shard import Surroundings
+from kavka.runtime.shard import ShardRuntime
 from kavka.runtime.shards import Shards
 from kavka.runtime.transactions import SpareIds, Transactions
 from kavka.runtime.verification import Verification
@@ -43,7 +43,7 @@ class TransactionCoordination(LogCoordinator):
             node.replicas,
             new_machine,
             CODEC,
-            Surroundings(
+            ShardRuntime(
                 node.loop,
                 node.clock,
                 node.timers,

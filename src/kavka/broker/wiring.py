@@ -9,16 +9,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kavka.broker.broker_role import BrokerRole, Service, Surroundings, previous_epoch
-from kavka.broker.config import NodeConfig
+from kavka.broker.broker_role import BrokerEnvironment, BrokerRole, Service, previous_epoch
+from kavka.broker.config import NodeConfig, check_cordoned
 from kavka.broker.controller_role import ControllerRole
 from kavka.broker.coordinating import COORDINATORS
+from kavka.broker.directories import open_dirs
 from kavka.broker.gate import Gate, authorizer_of
 from kavka.broker.limits import socket_options
 from kavka.broker.listeners import controller_names
-from kavka.broker.metrics import show_quorum, show_security
+from kavka.broker.metrics import show_connections, show_process, show_quorum, show_requests, show_security
 from kavka.broker.metrics_http import MetricsPage
-from kavka.broker.ports import Ports
+from kavka.broker.partition_metrics import show_leaders
+from kavka.broker.ports import MakeRegistryFace, Ports, RegistryFace
 from kavka.broker.quotas import Quotas
 from kavka.broker.securing import Securing
 from kavka.client.connector import Connector
@@ -27,14 +29,12 @@ from kavka.controller.machine import Controller
 from kavka.metadata.live import LiveSettings
 from kavka.metadata.names import CLUSTER_METADATA
 from kavka.model.clock import Clock
-from kavka.model.errors import KafkaStorageError
 from kavka.model.settings import (
     BROKER_RACK,
     INTER_BROKER_LISTENER_NAME,
     KAVKA_METRICS_LISTENER,
+    KAVKA_REGISTRY_LISTENER,
     KAVKA_REMOTE_CACHE_DIR,
-    KAVKA_REMOTE_STORAGE_URL,
-    LOG_DIRS,
     REMOTE_LOG_STORAGE_SYSTEM_ENABLE,
     REQUEST_TIMEOUT_MS,
     SECURITY_INTER_BROKER_PROTOCOL,
@@ -46,22 +46,19 @@ from kavka.quorum.controller_loop import ControllerLoop
 from kavka.quorum.driver import RaftDriver
 from kavka.quorum.format import (
     CONTROLLER_ENDPOINT,
-    FormatError,
     NodeDirs,
-    check_dirs,
-    open_standalone_dirs,
     read_bootstrap,
 )
 from kavka.quorum.membership import ControllerMembership
 from kavka.quorum.registration import Registration, bound_endpoints
-from kavka.quorum.settings import Member, quorum_settings, snapshot_rules
+from kavka.quorum.settings import MetadataReplica, quorum_settings, snapshot_rules
 from kavka.replica.dirs import LogDir
 from kavka.replica.loading import Loading, tell
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.stopping import stop_cleanly
 from kavka.replica.tier import Tiers
 from kavka.runtime.broker_channels import BrokerChannels
-from kavka.storage.dirs import lock_dir, take_clean_shutdown, write_clean_shutdown
+from kavka.storage.dirs import take_clean_shutdown, write_clean_shutdown
 from kavka.storage.disk import Disk
 from kavka.telemetry.metrics import Metrics
 
@@ -70,7 +67,7 @@ if TYPE_CHECKING:
     from kavka.runtime.coordinators import Make
     from kavka.tiered.objects.base import ObjectStore
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 METADATA: Final = TopicPartition(CLUSTER_METADATA, 0)
 NO_BROKER: Final = -1
@@ -85,6 +82,7 @@ class ReadyReport(NamedTuple):
     bootstrap: str | None
     controller: str | None
     console: str | None
+    registry: str | None
     metrics: str | None
 
 
@@ -99,16 +97,18 @@ class Started(NamedTuple):
     @property
     def ports(self) -> dict[str, int]:
         """The ports that are really bound, by the names of listeners."""
-        return {one.name: one.port for one in (*self.listeners, *self.controller_listeners)}
+        return {listener.name: listener.port for listener in (*self.listeners, *self.controller_listeners)}
 
 
-async def metrics_page(metrics: Metrics, values: Values) -> tuple[list[Service], str | None]:
+async def metrics_page(
+    metrics: Metrics, values: Values, unready: Callable[[], str | None]
+) -> tuple[list[Service], str | None]:
     """The page for Prometheus and its address, if one is configured."""
     listener = values[KAVKA_METRICS_LISTENER]
     if not listener:
         return [], None
     host, _, port = listener.rpartition(":")
-    page = MetricsPage(metrics, host.strip("[]"), int(port))
+    page = MetricsPage(metrics, host.strip("[]"), int(port), unready)
     return [page], await page.open()
 
 
@@ -125,6 +125,7 @@ class Node:
         tiers: Tiers | None = None,
         store: ObjectStore | None = None,
         ports: Ports | None = None,
+        registry_face: MakeRegistryFace | None = None,
     ) -> None:
         """`store` stands for the one that `kavka.remote.storage.url` names, `tiers` for all that is behind logs."""
         self._config = config
@@ -134,6 +135,7 @@ class Node:
         self._tiers = tiers
         self._store = store
         self._ports = ports or Ports()
+        self._registry_face = registry_face
         self._gate = Gate(authorizer_of(config.values), loaded=False)
         self._securing = Securing(config, clock, self._gate)
         self._to_controllers = Connector(dial, self._ports.chance.random, security=self._securing.to_controllers)
@@ -141,6 +143,7 @@ class Node:
         self._quotas = Quotas(config.values, clock)
         self._metrics = Metrics()
         self._tiering: Tiering | None = None
+        self._unready: str | None = "the node starts"
 
     def reload(self) -> None:
         """Read certificates again, whether or not their files have changed."""
@@ -154,15 +157,16 @@ class Node:
             listeners, others = self._bind(config.listeners, options), self._bind(self._controllers(), options)
             for listener in (*listeners, *others):
                 held.callback(listener.socket.close)
-            dirs = self._open_dirs(held)
+            dirs = open_dirs(config, self._disk, self._clock.now_ms(), held)
             marks = {path: take_clean_shutdown(self._disk, path) for path in dirs.directory_ids}
-            if config.accept_loss:  # then everything is looked at
+            if config.accept_loss:  # then every log is recovered
                 marks = dict.fromkeys(marks)
             started = Started(dirs, marks, listeners, others)
             controller = self._controller(started)
             settings = LiveSettings(dirs.node_id, config.values)
             settings.subscribe(self._securing.follow)
             settings.ask_before(self._securing.check)
+            settings.ask_before(self._check_cordoned)
             controller.subscribe(settings.apply)  # the first: whoever follows the metadata may ask for settings
             controller.subscribe(self._gate.apply)
             controller.subscribe(self._securing.apply)
@@ -198,7 +202,7 @@ class Node:
         config, metrics = self._config, self._metrics
         async with asyncio.TaskGroup() as tasks:
             quorum = self._control(settings, controller, started, tasks)
-            always: list[Service] = [controller, self._quotas, quorum.recovery, *self._securing.services]
+            always: list[Service] = [controller, self._quotas, quorum.recovery, self._securing]
             running = [tasks.create_task(service.run()) for service in always]
             registration = self._registration(started)
             if started.controller_listeners:
@@ -211,15 +215,24 @@ class Node:
                 node = self._surroundings(settings, controller, quorum, tasks)
                 broker = BrokerRole(node, replicas, loading, started.listeners, registration)
             show_quorum(metrics, controller)
+            show_leaders(metrics, controller)
+            show_process(metrics, self._clock)
+            if broker is None:
+                show_requests(metrics, {"controller": quorum.dispatcher})
+                show_connections(metrics, quorum.server)
+            page, scraped_at = await metrics_page(metrics, config.values, lambda: self._why_unready(controller, broker))
+            running += [tasks.create_task(service.run()) for service in page]
             if broker is None or await broker.start(stopping):
-                page, scraped_at = await metrics_page(metrics, config.values)
-                running += [tasks.create_task(service.run()) for service in page]
-                ready(self._report(controller, registration, scraped_at))
+                self._unready = None
+                faces, asked_at = await self._registry(broker)
+                running += [tasks.create_task(face.run()) for face in faces]
+                ready(self._report(controller, registration, scraped_at, asked_at))
                 await quorum.dispatcher.bind_all()
                 if broker is not None:
                     await broker.bind_all()
                 await stopping.wait()
-            log.info("stopping")
+            logger.info("shutting down")
+            self._unready = "the node stops"
             if broker is not None:
                 await broker.stop()
             await controller.leave()
@@ -231,10 +244,35 @@ class Node:
             return NO_BROKER
         return broker.epoch if broker.loaded else None
 
+    async def _registry(self, broker: BrokerRole | None) -> tuple[list[RegistryFace], str | None]:
+        """What clients reach the schema registry by and its address, if that is configured."""
+        listener = self._config.values[KAVKA_REGISTRY_LISTENER]
+        if broker is None or self._registry_face is None or not listener:
+            return [], None
+        from kavka.broker.registry_calls import RegistryCalls  # few nodes serve it
+
+        face = self._registry_face(listener, RegistryCalls(broker.registry, self._gate).answer)
+        return [face], await face.open()
+
+    def _why_unready(self, controller: ControllerLoop, broker: BrokerRole | None) -> str | None:
+        """Why clients are not served; None if they are."""
+        if self._unready is not None:
+            return self._unready
+        if controller.leader < 0:
+            return "no leader of the metadata quorum is known"
+        if broker is not None and not controller.image.cluster.is_active(controller.node_id):
+            return "the broker is fenced"
+        if broker is not None and broker.unheard:
+            return "no controller answers: the others take this broker for gone"
+        return None
+
+    async def _check_cordoned(self, values: Values) -> None:
+        check_cordoned(values, self._config.data_dirs)
+
     def _surroundings(
         self, settings: LiveSettings, controller: ControllerLoop, quorum: ControllerRole, tasks: asyncio.TaskGroup
-    ) -> Surroundings:
-        return Surroundings(
+    ) -> BrokerEnvironment:
+        return BrokerEnvironment(
             self._config,
             settings,
             controller,
@@ -247,6 +285,7 @@ class Node:
             self._gate,
             self._quotas,
             self._bound,
+            self._securing.subscribe,
             self._ports,
             self._tiering,
         )
@@ -276,66 +315,51 @@ class Node:
             brokers,
         )
 
-    def _report(self, controller: ControllerLoop, registration: Registration, metrics: str | None) -> ReadyReport:
+    def _report(
+        self, controller: ControllerLoop, registration: Registration, metrics: str | None, registry: str | None
+    ) -> ReadyReport:
         return ReadyReport(
             controller.node_id,
             controller.cluster_id,
             address(registration.endpoints[0]) if registration.endpoints else None,
             address(registration.controller_endpoints[0]) if self._controllers() else None,
             None,
+            registry,
             metrics,
         )
 
     def _bind(self, endpoints: Iterable[Endpoint], options: SocketOptions) -> list[BoundListener]:
-        ports = Counter(one.port for one in (*self._config.listeners, *self._controllers()) if one.port)
+        ports = Counter(endpoint.port for endpoint in (*self._config.listeners, *self._controllers()) if endpoint.port)
         listen = self._ports.listen
         return [
             self._securing.secured(
-                listen(one.listener, one.host, one.port, options, both=ports[one.port] < 2), one.security_protocol
+                listen(endpoint.listener, endpoint.host, endpoint.port, options, both=ports[endpoint.port] < 2),
+                endpoint.security_protocol,
             )
-            for one in endpoints
+            for endpoint in endpoints
         ]
 
-    def _bound(self, endpoint: Endpoint) -> BoundListener:
-        """A listener that is opened while the node runs."""
+    def _bound(self, endpoint: Endpoint) -> BoundListener | None:
+        """A listener that is opened while the node runs, once its keys and users are there."""
+        if not self._securing.ready(endpoint):
+            return None
         return self._bind([endpoint], socket_options(self._config.values))[0]
 
     def _controllers(self) -> tuple[Endpoint, ...]:
         """The controller listeners that are served: a node that stands alone needs none."""
         return () if self._config.standalone else self._config.controller_listeners
 
-    def _open_dirs(self, held: ExitStack) -> NodeDirs:
-        config, disk = self._config, self._disk
-        for path in dict.fromkeys([*config.data_dirs, config.metadata_dir]):
-            try:
-                disk.mkdir(path)
-            except FileExistsError:
-                raise KafkaStorageError(f"{LOG_DIRS.name}: {path} is a file, not a directory") from None
-            except OSError as error:
-                raise KafkaStorageError(f"{LOG_DIRS.name}: {path}: {error.strerror}") from None
-            held.callback(lock_dir(disk, path).release)
-        if config.standalone:
-            now_ms = self._clock.now_ms()
-            return open_standalone_dirs(
-                disk, config.data_dirs, config.metadata_dir, node_id=config.node_id, now_ms=now_ms
-            )
-        found = check_dirs(disk, config.data_dirs, config.metadata_dir, node_id=config.node_id)
-        if found is None:
-            # a voter that lost its data must not come back as if it had never voted
-            raise FormatError(f"{config.metadata_dir} is not formatted: run `kavka format` for a node of a cluster")
-        return found
-
     def _controller(self, started: Started) -> ControllerLoop:
         config, values, dirs = self._config, self._config.values, started.dirs
         bootstrap = read_bootstrap(self._disk, dirs.metadata_dir)
         controls = config.standalone or "controller" in config.roles
         endpoints = self._controller_endpoints(started) if controls else ()
-        member = Member(dirs.node_id, dirs.metadata_directory_id, dirs.cluster_id, endpoints, controls)
+        replica = MetadataReplica(dirs.node_id, dirs.metadata_directory_id, dirs.cluster_id, endpoints, controls)
         listener = next(iter(controller_names(values)), CONTROLLER_ENDPOINT.listener)
         quorum = RaftDriver(
             self._disk,
             dirs.metadata_dir,
-            member,
+            replica,
             quorum_settings(values, listener),
             self._clock,
             self._to_controllers,
@@ -362,21 +386,31 @@ class Node:
     def _replicas(self, started: Started, settings: LiveSettings) -> ReplicaManager:
         dirs, marks = started.dirs, started.marks
         log_dirs = [
-            LogDir(self._disk, path, dirs.directory_ids[path], clean=marks[path] is not None)
+            LogDir(
+                self._disk,
+                path,
+                dirs.directory_ids.get(path),
+                clean=marks.get(path) is not None,
+                has_metadata=path == dirs.metadata_dir,
+            )
             for path in self._config.data_dirs
         ]
+        for log_dir in log_dirs:
+            if log_dir.path in dirs.lost:
+                log_dir.fail(dirs.lost[log_dir.path])
         tiers = self._tiers if self._tiers is not None else self._open_tiers(settings)
         return ReplicaManager(dirs.node_id, self._disk, log_dirs, settings, self._clock, self._ports.new_name, tiers)
 
     def _open_tiers(self, settings: LiveSettings) -> Tiers | None:
-        """Where segments are kept beside the disk, if anywhere; raises InvalidConfig."""
+        """The tiered storage of this node, if it has one; raises InvalidConfig."""
         values = self._config.values
-        if not values[REMOTE_LOG_STORAGE_SYSTEM_ENABLE] or values[KAVKA_REMOTE_STORAGE_URL] is None:
+        if not values[REMOTE_LOG_STORAGE_SYSTEM_ENABLE]:
             return None
         from kavka.broker.tiering import FOLDER, Tiering  # a node without starts faster
 
         folder = values[KAVKA_REMOTE_CACHE_DIR] or f"{self._config.data_dirs[0]}/{FOLDER}"
-        self._tiering = Tiering(settings, self._disk, folder, self._clock, self._metrics, self._store)
+        clock, metrics, new_id = self._clock, self._metrics, self._ports.new_id
+        self._tiering = Tiering(settings, self._disk, folder, clock, metrics, self._store, new_id)
         return self._tiering.tiers
 
     def _registration(self, started: Started) -> Registration:
@@ -385,7 +419,7 @@ class Node:
             incarnation_id=self._ports.new_id(),
             endpoints=bound_endpoints(config.advertised, started.ports),
             controller_endpoints=self._controller_endpoints(started),
-            directories=tuple(dirs.directory_ids[path] for path in config.data_dirs),
+            directories=tuple(dirs.directory_ids[path] for path in config.data_dirs if path not in dirs.lost),
             rack=config.values[BROKER_RACK],
             previous_epoch=previous_epoch(started.marks, list(config.data_dirs)),
         )

@@ -61,6 +61,11 @@ class EpochSegments:
         slot = bisect_right(self._starts, offset) - 1
         return self._ids[slot] if slot >= 0 and offset <= self._ends[slot] else None
 
+    def last_before(self, offset: int) -> tuple[Uuid, int] | None:
+        """The last segment that has something of this epoch before an offset, and the last such offset."""
+        slot = bisect_left(self._starts, offset) - 1
+        return (self._ids[slot], min(self._ends[slot], offset - 1)) if slot >= 0 else None
+
     def copy_started(self, id: Uuid) -> None:
         """Know a segment that cannot be read yet."""
         self.pending[id] = None

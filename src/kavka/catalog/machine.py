@@ -39,7 +39,7 @@ from kavka.model.types import Uuid
 _Key = tuple[Uuid, int]
 
 
-class Verdict(Enum):
+class ReplayResult(Enum):
     """What became of an event."""
 
     APPLIED = "applied"
@@ -51,7 +51,7 @@ class Verdict(Enum):
 
 
 @dataclass(slots=True)
-class Counts:
+class EventCounts:
     """What no log remembers: how many events were taken and dropped since the start."""
 
     applied: int = 0
@@ -111,30 +111,36 @@ class Catalogue:
     def __init__(self, partition_count: int) -> None:
         self.partition_count = partition_count
         self.following = Following()
-        self.counts = Counts()
+        self.counts = EventCounts()
         self.partitions: dict[_Key, PartitionSegments] = {}
 
     # Asking
 
-    def home_of(self, topic_id: Uuid, partition: int) -> int:
+    def metadata_partition_of(self, topic_id: Uuid, partition: int) -> int:
         """The metadata partition that remembers a partition."""
         return metadata_partition(topic_id, partition, self.partition_count)
 
     def is_ready(self, topic_id: Uuid, partition: int) -> bool:
         """Whether all that was known of a partition when we began has been read."""
-        return self.following.is_ready(self.home_of(topic_id, partition))
+        return self.following.is_ready(self.metadata_partition_of(topic_id, partition))
 
     def partition(self, topic_id: Uuid, partition: int) -> PartitionSegments:
         """The segments of a partition; none at all is an answer too. Raises ReplicaNotAvailable before it is one."""
-        home = self.home_of(topic_id, partition)
-        if not self.following.is_ready(home):
-            raise ReplicaNotAvailable(f"partition {home} of the remote log metadata has not been read yet")
+        metadata_partition = self.metadata_partition_of(topic_id, partition)
+        if not self.following.is_ready(metadata_partition):
+            raise ReplicaNotAvailable(
+                f"partition {metadata_partition} of the remote log metadata has not been read yet"
+            )
         found = self.partitions.get((topic_id, partition))
-        return found if found is not None else PartitionSegments(TopicIdPartition(topic_id, partition, ""), home)
+        return (
+            found
+            if found is not None
+            else PartitionSegments(TopicIdPartition(topic_id, partition, ""), metadata_partition)
+        )
 
     def being_deleted(self) -> Iterator[PartitionSegments]:
         """The partitions whose deletion has begun and not ended: whoever starts goes on with it."""
-        return (one for one in self.partitions.values() if one.delete_state is not None)
+        return (partition for partition in self.partitions.values() if partition.delete_state is not None)
 
     # Deciding
 
@@ -193,68 +199,72 @@ class Catalogue:
 
     # Replaying
 
-    def replay_value(self, home: int, offset: int, value: bytes | memoryview | None) -> Verdict:
+    def replay_value(self, metadata_partition: int, offset: int, value: bytes | memoryview | None) -> ReplayResult:
         """Take in a record of a metadata partition; one that cannot be read costs only itself."""
-        if offset < self.following.next_offsets.get(home, 0):
-            return Verdict.REPEATED
+        if offset < self.following.next_offsets.get(metadata_partition, 0):
+            return ReplayResult.REPEATED
         try:
             if value is None:
                 raise InvalidRequest("an event without a value")
             event = decode_event(value)
         except KafkaError:
             self.counts.unreadable += 1
-            verdict = Verdict.UNREADABLE
+            result = ReplayResult.UNREADABLE
         else:
-            verdict = self.replay(home, event)
-        self.following.next_offsets[home] = offset + 1  # after the state: an offset says that all before it is in
-        return verdict
+            result = self.replay(metadata_partition, event)
+        self.following.next_offsets[metadata_partition] = (
+            offset + 1
+        )  # after the state: an offset says that all before it is in
+        return result
 
-    def replay(self, home: int, event: Event) -> Verdict:
+    def replay(self, metadata_partition: int, event: Event) -> ReplayResult:
         """Take in an event that a metadata partition remembers."""
         match event:
             case RemoteLogSegmentMetadataRecord():
-                verdict = self._replay_segment(home, event)
+                result = self._replay_segment(metadata_partition, event)
             case RemoteLogSegmentMetadataUpdateRecord():
-                verdict = self._replay_update(event)
+                result = self._replay_update(event)
             case RemotePartitionDeleteMetadataRecord():
-                verdict = self._replay_delete(home, event)
+                result = self._replay_delete(metadata_partition, event)
             case _:
-                verdict = Verdict.UNREADABLE  # a snapshot's segment does not belong into the topic
-        self._count(home, verdict)
-        return verdict
+                result = ReplayResult.UNREADABLE  # a snapshot's segment does not belong into the topic
+        self._count(metadata_partition, result)
+        return result
 
-    def forget(self, home: int) -> None:
+    def forget(self, metadata_partition: int) -> None:
         """Drop all that one metadata partition remembers."""
-        self.following.unfollow(home)
-        self.partitions = {key: held for key, held in self.partitions.items() if held.home != home}
+        self.following.unfollow(metadata_partition)
+        self.partitions = {
+            key: held for key, held in self.partitions.items() if held.metadata_partition != metadata_partition
+        }
 
-    def _replay_segment(self, home: int, event: RemoteLogSegmentMetadataRecord) -> Verdict:
+    def _replay_segment(self, metadata_partition: int, event: RemoteLogSegmentMetadataRecord) -> ReplayResult:
         state = state_of(event.remote_log_segment_state)
         if state is None:
-            return Verdict.UNREADABLE
+            return ReplayResult.UNREADABLE
         segment = segment_of(event, state)
         if segment.fault() is not None:
-            return Verdict.IMPOSSIBLE
+            return ReplayResult.IMPOSSIBLE
         name = _name(event.remote_log_segment_id.topic_id_partition)
         held = self.partitions.get((name.topic_id, name.partition))
         before = held.get(segment.id) if held is not None else None
         follows = state in SEGMENT_TRANSITIONS[before.state if before is not None else None]
         if state is not SegmentState.COPY_SEGMENT_STARTED or not follows:
-            return Verdict.INVALID_TRANSITION
-        self._held(name, home).apply(segment)
-        return Verdict.APPLIED
+            return ReplayResult.INVALID_TRANSITION
+        self._held(name, metadata_partition).apply(segment)
+        return ReplayResult.APPLIED
 
-    def _replay_update(self, event: RemoteLogSegmentMetadataUpdateRecord) -> Verdict:
+    def _replay_update(self, event: RemoteLogSegmentMetadataUpdateRecord) -> ReplayResult:
         state = state_of(event.remote_log_segment_state)
         if state is None:
-            return Verdict.UNREADABLE
+            return ReplayResult.UNREADABLE
         which = event.remote_log_segment_id
         held = self.partitions.get((which.topic_id_partition.id, which.topic_id_partition.partition))
         before = held.get(which.id) if held is not None else None
         if held is None or before is None:
-            return Verdict.UNKNOWN_SEGMENT
+            return ReplayResult.UNKNOWN_SEGMENT
         if state is SegmentState.COPY_SEGMENT_STARTED or state not in SEGMENT_TRANSITIONS[before.state]:
-            return Verdict.INVALID_TRANSITION
+            return ReplayResult.INVALID_TRANSITION
         held.apply(
             before._replace(
                 state=state,
@@ -263,43 +273,43 @@ class Catalogue:
                 custom_metadata=event.custom_metadata,
             )
         )
-        return Verdict.APPLIED
+        return ReplayResult.APPLIED
 
-    def _replay_delete(self, home: int, event: RemotePartitionDeleteMetadataRecord) -> Verdict:
+    def _replay_delete(self, metadata_partition: int, event: RemotePartitionDeleteMetadataRecord) -> ReplayResult:
         try:
             state = DeleteState(event.remote_partition_delete_state)
         except ValueError:
-            return Verdict.UNREADABLE
+            return ReplayResult.UNREADABLE
         name = _name(event.topic_id_partition)
         held = self.partitions.get((name.topic_id, name.partition))
         if state not in DELETE_TRANSITIONS[held.delete_state if held is not None else None]:
-            return Verdict.INVALID_TRANSITION
+            return ReplayResult.INVALID_TRANSITION
         if state is DeleteState.DELETE_PARTITION_FINISHED:
             del self.partitions[name.topic_id, name.partition]
         else:
-            self._held(name, home).delete_state = state
-        return Verdict.APPLIED
+            self._held(name, metadata_partition).delete_state = state
+        return ReplayResult.APPLIED
 
-    def _held(self, name: TopicIdPartition, home: int) -> PartitionSegments:
+    def _held(self, name: TopicIdPartition, metadata_partition: int) -> PartitionSegments:
         found = self.partitions.get((name.topic_id, name.partition))
         if found is None:
-            found = self.partitions[name.topic_id, name.partition] = PartitionSegments(name, home)
+            found = self.partitions[name.topic_id, name.partition] = PartitionSegments(name, metadata_partition)
         return found
 
-    def _count(self, home: int, verdict: Verdict) -> None:
+    def _count(self, metadata_partition: int, result: ReplayResult) -> None:
         counts = self.counts
-        match verdict:
-            case Verdict.APPLIED:
+        match result:
+            case ReplayResult.APPLIED:
                 counts.applied += 1
-            case Verdict.INVALID_TRANSITION:
+            case ReplayResult.INVALID_TRANSITION:
                 counts.invalid_transitions += 1
-            case Verdict.UNKNOWN_SEGMENT if self.following.is_ready(home):
+            case ReplayResult.UNKNOWN_SEGMENT if self.following.is_ready(metadata_partition):
                 counts.unknown_segments += 1
-            case Verdict.UNKNOWN_SEGMENT:
+            case ReplayResult.UNKNOWN_SEGMENT:
                 counts.unknown_while_loading += 1
-            case Verdict.UNREADABLE:
+            case ReplayResult.UNREADABLE:
                 counts.unreadable += 1
-            case Verdict.IMPOSSIBLE:
+            case ReplayResult.IMPOSSIBLE:
                 counts.impossible += 1
 
 

@@ -6,26 +6,26 @@ from collections.abc import Collection, Iterable, Iterator
 
 from kavka.catalog.epochs import EpochSegments
 from kavka.catalog.lineage import Lineage, epoch_of, is_within, shared_end
-from kavka.catalog.segment import DeleteState, RemoteSegment, SegmentState, TopicIdPartition, pack, unpack
+from kavka.catalog.segment import DeleteState, Epochs, RemoteSegment, SegmentState, TopicIdPartition, pack, unpack
 from kavka.model.types import Uuid
 
 
 class PartitionSegments:
     """The remote segments of one partition, those being copied and being deleted included."""
 
-    __slots__ = ("_segments", "delete_state", "epochs", "home", "name")
+    __slots__ = ("_segments", "delete_state", "epochs", "metadata_partition", "name")
 
-    def __init__(self, name: TopicIdPartition, home: int) -> None:
+    def __init__(self, name: TopicIdPartition, metadata_partition: int) -> None:
         self.name = name
-        self.home = home  # the metadata partition that remembers it
+        self.metadata_partition = metadata_partition
         self.delete_state: DeleteState | None = None
         self.epochs: dict[int, EpochSegments] = {}
         self._segments: dict[Uuid, bytes] = {}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PartitionSegments) and (
-            (self.name, self.home, self.delete_state, self.epochs, self._segments)
-            == (other.name, other.home, other.delete_state, other.epochs, other._segments)
+            (self.name, self.metadata_partition, self.delete_state, self.epochs, self._segments)
+            == (other.name, other.metadata_partition, other.delete_state, other.epochs, other._segments)
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -59,6 +59,11 @@ class PartitionSegments:
             for of_epoch in self.epochs.values():
                 aside.difference_update(of_epoch.referenced)
         return sorted((self._known(id) for id in aside), key=lambda segment: segment.start_offset)
+
+    def pending(self) -> list[RemoteSegment]:
+        """Segments that are being copied, or deleted."""
+        found = {id for of_epoch in self.epochs.values() for id in of_epoch.pending}
+        return sorted((self._known(id) for id in found), key=lambda segment: segment.start_offset)
 
     def lookup(self, epoch: int, offset: int) -> RemoteSegment | None:
         """The finished segment that has an offset of a leader epoch."""
@@ -116,6 +121,34 @@ class PartitionSegments:
         while (segment := self.find(offset, lineage)) is not None and segment.id not in without:
             offset = max(offset, shared_end(segment, offset, lineage)) + 1
         return offset
+
+    def reaching_back(self, lineage: Lineage, log_start_offset: int, log_end_offset: int) -> Epochs:
+        """A lineage that begins after the log does, with the older epochs that finished segments tell of.
+
+        A log may have lost them in a crash, and must not take its own segments for those of a stranger then. Of two
+        epochs that wrote the same offset the newer one counts, unless a segment goes from the older one into the
+        lineage; what no segment has is passed over.
+        """
+        found = list(lineage)
+        while True:
+            first, start = found[0] if found else (max(self.epochs, default=-1), log_end_offset)
+            older = self._written_before(start, first) if start > log_start_offset else None
+            if older is None:
+                return tuple(found)
+            begins = self._known(self.epochs[older].referenced[0])
+            known = found[1:] if found and older == first else found
+            found = [*(entry for entry in begins.epochs if entry[0] <= older), *known]
+
+    def _written_before(self, offset: int, up_to_epoch: int) -> int | None:
+        """The epoch that wrote the last offset before one that finished segments have."""
+        best: tuple[int, bool, int] | None = None
+        for epoch, of_epoch in self.epochs.items():
+            last = of_epoch.last_before(offset) if epoch <= up_to_epoch else None
+            if last is not None:
+                id, end = last
+                goes_on = (up_to_epoch, offset) in self._known(id).epochs
+                best = max(best or (-1, False, -1), (end, goes_on, epoch))
+        return best[2] if best is not None else None
 
     def valid(self, lineage: Lineage, log_end_offset: int) -> list[RemoteSegment]:
         """The finished segments of this log's history, by their start, each once; overlapping ones included."""

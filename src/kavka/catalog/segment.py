@@ -121,6 +121,8 @@ def unpack(id: Uuid, data: bytes) -> RemoteSegment:
     start, end, max_ms, event_ms, size, broker, state, flags, custom, count = _FIXED.unpack_from(data)
     after = _FIXED.size + count * _EPOCH.size
     epochs = tuple(_EPOCH.iter_unpack(data[_FIXED.size : after]))
-    kept = None if custom == _NO_CUSTOM else data[after:]
+    custom_metadata = None if custom == _NO_CUSTOM else data[after:]
     empty = bool(flags & _TXN_INDEX_EMPTY)
-    return RemoteSegment(id, start, end, max_ms, event_ms, size, broker, epochs, SegmentState(state), empty, kept)
+    return RemoteSegment(
+        id, start, end, max_ms, event_ms, size, broker, epochs, SegmentState(state), empty, custom_metadata
+    )

@@ -6,8 +6,9 @@ segments and, per epoch, which of them are read. A file that is not exactly that
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from struct import Struct, error
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from zlib import crc32
 
 from kavka.catalog.epochs import EpochSegments
@@ -16,6 +17,8 @@ from kavka.catalog.partition import PartitionSegments
 from kavka.catalog.segment import DeleteState, TopicIdPartition
 from kavka.model.errors import KafkaStorageError
 from kavka.model.types import Uuid
+
+T = TypeVar("T")
 
 VERSION: Final = 1
 _MAGIC: Final = b"KVKRLC"
@@ -31,18 +34,36 @@ _NOT_DELETED: Final = -1
 
 def encode_snapshot(catalogue: Catalogue) -> bytes:
     """The bytes of a catalogue: its durable state, and how far it was read."""
-    offsets = catalogue.following.next_offsets
-    body = bytearray(_COUNT.pack(catalogue.partition_count) + _COUNT.pack(len(offsets)))
-    for home, offset in sorted(offsets.items()):
-        body += _OFFSET.pack(home, offset)
-    body += _COUNT.pack(len(catalogue.partitions))
-    for held in catalogue.partitions.values():
-        _write_partition(body, held)
-    return _HEAD.pack(_MAGIC, VERSION, crc32(body), len(body)) + bytes(body)
+    return _at_once(encoding(catalogue))
+
+
+def encoding(catalogue: Catalogue) -> Generator[None, None, bytes]:
+    """The same in steps, between which the catalogue may change: each has one metadata partition as it is then."""
+    offsets: dict[int, int] = {}
+    body, partitions = bytearray(), 0
+    for metadata_partition in range(catalogue.partition_count):
+        if metadata_partition not in catalogue.following.next_offsets:
+            continue
+        offsets[metadata_partition] = catalogue.following.next_offsets[metadata_partition]
+        for held in catalogue.partitions.values():
+            if held.metadata_partition == metadata_partition:
+                _write_partition(body, held)
+                partitions += 1
+        yield
+    head = bytearray(_COUNT.pack(catalogue.partition_count) + _COUNT.pack(len(offsets)))
+    for metadata_partition, offset in offsets.items():
+        head += _OFFSET.pack(metadata_partition, offset)
+    head += _COUNT.pack(partitions)
+    return _HEAD.pack(_MAGIC, VERSION, crc32(body, crc32(head)), len(head) + len(body)) + bytes(head) + bytes(body)
 
 
 def decode_snapshot(data: bytes) -> Catalogue:
     """The catalogue of a snapshot, following nothing yet; KafkaStorageError if it is not a whole one."""
+    return _at_once(decoding(data))
+
+
+def decoding(data: bytes) -> Generator[None, None, Catalogue]:
+    """The same in steps, each of one partition."""
     try:
         magic, version, checksum, length = _HEAD.unpack_from(data)
     except error:
@@ -55,12 +76,22 @@ def decode_snapshot(data: bytes) -> Catalogue:
     read = _Reader(body)
     catalogue = Catalogue(read.number())
     for _ in range(read.number()):
-        home, offset = read.fields(_OFFSET)
-        catalogue.following.next_offsets[home] = offset
+        metadata_partition, offset = read.fields(_OFFSET)
+        catalogue.following.next_offsets[metadata_partition] = offset
     for _ in range(read.number()):
         held = _read_partition(read)
         catalogue.partitions[held.name.topic_id, held.name.partition] = held
+        yield
     return catalogue
+
+
+def _at_once(steps: Generator[None, None, T]) -> T:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: T = end.value
+            return found
 
 
 class _Reader:
@@ -91,7 +122,7 @@ def _write_partition(body: bytearray, held: PartitionSegments) -> None:
     name = held.name.topic.encode()
     state = _NOT_DELETED if held.delete_state is None else int(held.delete_state)
     counts = (len(held), len(held.epochs), len(name))
-    body += _PARTITION.pack(held.name.topic_id, held.name.partition, held.home, state, *counts) + name
+    body += _PARTITION.pack(held.name.topic_id, held.name.partition, held.metadata_partition, state, *counts) + name
     slots: dict[Uuid, int] = {}
     for slot, (id, packed) in enumerate(held.packed()):
         slots[id] = slot
@@ -108,9 +139,9 @@ def _write_partition(body: bytearray, held: PartitionSegments) -> None:
 
 
 def _read_partition(read: _Reader) -> PartitionSegments:
-    topic_id, partition, home, state, segments, epochs, length = read.fields(_PARTITION)
+    topic_id, partition, metadata_partition, state, segments, epochs, length = read.fields(_PARTITION)
     name = TopicIdPartition(Uuid(topic_id), partition, read.bytes(length).decode())
-    held = PartitionSegments(name, home)
+    held = PartitionSegments(name, metadata_partition)
     held.delete_state = None if state == _NOT_DELETED else DeleteState(state)
     ids: list[Uuid] = []
     for _ in range(segments):

@@ -1,4 +1,4 @@
-"""`kavka acls`: list, add and remove access rules."""
+"""`kavka acls`: list, add and remove ACLs."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ OperationOption = Annotated[
     list[str] | None, typer.Option("--operation", metavar="NAME", help="read, write, describe, all, ...; repeatable.")
 ]
 PrincipalOption = Annotated[
-    list[str] | None, typer.Option("--principal", metavar="PRINCIPAL", help="Only rules for this one; repeatable.")
+    list[str] | None, typer.Option("--principal", metavar="PRINCIPAL", help="Only ACLs for this principal; repeatable.")
 ]
-HostOption = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Only rules for this address.")]
+HostOption = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Only ACLs for this host address.")]
 
 
-class Pattern(StrEnum):
-    """How a rule's name stands for names."""
+class AddedPatternType(StrEnum):
+    """How an ACL's name stands for names of resources."""
 
     LITERAL = "literal"
     PREFIXED = "prefixed"
 
 
 class Meant(StrEnum):
-    """Which rules a name means."""
+    """Which ACLs a name matches."""
 
     ANY = "any"
     MATCH = "match"
@@ -87,7 +87,7 @@ def list_acls(
     output: OutputOption = Output.TABLE,
     timeout: Timeout = 30.0,
 ) -> None:
-    """List access rules: all, or those for some resources and principals.
+    """List ACLs: all, or those for some resources and principals.
 
     Examples:
 
@@ -125,8 +125,8 @@ def add_acls(
     ] = False,
     consumer: Annotated[bool, typer.Option("--consumer", help="What consumers need on the topics and groups.")] = False,
     pattern: Annotated[
-        Pattern, typer.Option("--pattern", help="Whether names are whole names or what names begin with.")
-    ] = Pattern.LITERAL,
+        AddedPatternType, typer.Option("--pattern", help="Whether names are whole names or what names begin with.")
+    ] = AddedPatternType.LITERAL,
     host: Annotated[
         list[str] | None, typer.Option("--host", metavar="ADDRESS", show_default="*", help="From where; repeatable.")
     ] = None,
@@ -134,7 +134,7 @@ def add_acls(
     output: OutputOption = Output.TABLE,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Add access rules: each principal, operation and resource that is named, with each other.
+    """Add ACLs: each principal, operation and resource that is named, with each other.
 
     Examples:
 
@@ -180,7 +180,7 @@ def remove_acls(
     output: OutputOption = Output.TABLE,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Remove the access rules that `list` shows for the same options; only shows them unless `--execute` is given.
+    """Remove the ACLs that `list` shows for the same options; only shows them unless `--execute` is given.
 
     Example: `kavka acls remove --principal User:alice --topic orders --execute`
     """

@@ -9,6 +9,7 @@ from kavka.cli.cluster_up import up
 from kavka.cli.members import add_voter, remove_voter, unregister
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, Timeout, group, run
 from kavka.cli.output import Output, print_json, print_rows, write_line
+from kavka.cli.scaling import add, decommission, rebalance, remove
 from kavka.client import Admin, Quorum
 from kavka.model.errors import KafkaError
 
@@ -20,6 +21,10 @@ app.command("up")(up)
 app.command("add-voter")(add_voter)
 app.command("remove-voter")(remove_voter)
 app.command("unregister")(unregister)
+app.command("rebalance")(rebalance)
+app.command("add")(add)
+app.command("decommission")(decommission)
+app.command("remove")(remove)
 
 
 @app.command("describe")

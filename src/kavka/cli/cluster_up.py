@@ -64,11 +64,11 @@ def up(
     if not host or not port.isdigit() or int(port) > 65535:
         raise typer.BadParameter(f"{listen!r} is not HOST:PORT", param_hint="--listen")
     config = key_values(override or [], "--override")
-    home = data_dir.absolute()
-    there = len(read_layout(home))
+    base_dir = data_dir.absolute()
+    there = len(read_layout(base_dir))
     if nodes is not None and nodes < there:
         raise CommandError(f"--nodes {nodes}: {data_dir} is a cluster of {there}; without --nodes all of them run")
-    laid_out = lay_out(home, nodes or there or DEFAULT_NODES, config, host=host, first_port=int(port))
+    laid_out = lay_out(base_dir, nodes or there or DEFAULT_NODES, config, host=host, first_port=int(port))
     stopping = threading.Event()
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, lambda *_: stopping.set())
@@ -106,7 +106,7 @@ class Processes:
     def __init__(self, nodes: Mapping[int, tuple[Path, Sequence[str]]]) -> None:
         from kavka.testing.process import NodeProcess
 
-        self._nodes = {id_: NodeProcess(home, os.environ, START_SECONDS) for id_, (home, _) in nodes.items()}
+        self._nodes = {id_: NodeProcess(node_dir, os.environ, START_SECONDS) for id_, (node_dir, _) in nodes.items()}
         self._arguments = {id_: arguments for id_, (_, arguments) in nodes.items()}
 
     def pid(self, node: int) -> int:

@@ -15,6 +15,7 @@ from kavka.cli import (
     acls,
     cluster,
     configs,
+    disks,
     groups,
     log,
     pipeline,
@@ -28,13 +29,16 @@ from kavka.cli import (
     transactions,
     users,
 )
+from kavka.cli.bench import bench
 from kavka.cli.completion import VARIABLE, completion
 from kavka.cli.consume import consume
+from kavka.cli.doctor import doctor
 from kavka.cli.format import format_dirs
 from kavka.cli.options import CLIENT_CONFIG, read_client_config
 from kavka.cli.output import CommandError, abandon_stdout, note, write_line
 from kavka.cli.produce import produce
 from kavka.cli.profiles import Profiles
+from kavka.cli.top import top
 from kavka.cli.version import version
 from kavka.model.errors import KafkaError
 
@@ -120,10 +124,10 @@ def _set(context: typer.Context, name: str, value: str) -> None:
 def config_first(arguments: Sequence[str]) -> list[str]:
     """The arguments with a `--client-config` that stands after a command where all commands have theirs."""
     left = list(arguments)
-    for index, one in enumerate(left):
-        if one == "--":
+    for index, argument in enumerate(left):
+        if argument == "--":
             break
-        if one == CLIENT_OPTION and index + 1 < len(left) and left[0] != "profile":
+        if argument == CLIENT_OPTION and index + 1 < len(left) and left[0] != "profile":
             return [*left[index : index + 2], *left[:index], *left[index + 2 :]]
     return left
 
@@ -152,6 +156,7 @@ def serve(
         ),
     ] = None,
     console: Annotated[str, typer.Option("--console", metavar="HOST:PORT|off", help="The web console.")] = "off",
+    registry: Annotated[str, typer.Option("--registry", metavar="HOST:PORT|off", help="The schema registry.")] = "off",
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="A server.properties file, as Kafka's.")
     ] = None,
@@ -193,6 +198,7 @@ app.add_typer(groups.app, name="groups")
 app.add_typer(share.app, name="share")
 app.add_typer(transactions.app, name="transactions")
 app.add_typer(tiers.app, name="tiers")
+app.add_typer(disks.app, name="disks")
 app.add_typer(configs.app, name="configs")
 app.add_typer(acls.app, name="acls")
 app.add_typer(users.app, name="users")
@@ -205,6 +211,9 @@ app.add_typer(log.app, name="log")
 app.add_typer(tls.app, name="tls")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(profiles.app, name="profile")
+app.command()(doctor)
+app.command()(top)
+app.command()(bench)
 app.command()(completion)
 app.command()(version)
 

@@ -14,7 +14,7 @@ from kavka.client import Admin, ConfigEntry, ConfigResource, ConfigSource, Resou
 app = group("Look at and change configs.")
 
 
-class Kind(StrEnum):
+class EntityType(StrEnum):
     """What has configs."""
 
     TOPIC = "topic"
@@ -23,7 +23,7 @@ class Kind(StrEnum):
     CLIENT_METRICS = "client-metrics"
 
 
-KindArgument = Annotated[Kind, typer.Argument(help="What has the configs.")]
+EntityTypeArgument = Annotated[EntityType, typer.Argument(help="What has the configs.")]
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help='Its name; a broker\'s is its node id, "" means all brokers.')
 ]
@@ -31,7 +31,7 @@ NameArgument = Annotated[
 
 @app.command("describe")
 def describe_configs(
-    kind: KindArgument,
+    kind: EntityTypeArgument,
     name: NameArgument,
     key: Annotated[
         list[str] | None, typer.Option("--key", "-k", help="Only this config; may be repeated. Implies --all.")
@@ -58,7 +58,7 @@ def describe_configs(
 
 @app.command("alter")
 def alter_configs(
-    kind: KindArgument,
+    kind: EntityTypeArgument,
     name: NameArgument,
     set_: Annotated[
         list[str] | None, typer.Option("--set", "-s", metavar="KEY=VALUE", help="Set a config; may be repeated.")
@@ -108,8 +108,8 @@ def alter_configs(
     run(work())
 
 
-def _resource(kind: Kind, name: str) -> ConfigResource:
-    if kind is Kind.BROKER and name and not name.isdecimal():
+def _resource(kind: EntityType, name: str) -> ConfigResource:
+    if kind is EntityType.BROKER and name and not name.isdecimal():
         raise typer.BadParameter(f"a broker's name is its node id, not {name!r}", param_hint="NAME")
     return ConfigResource(ResourceType[kind.name], name)
 

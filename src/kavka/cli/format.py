@@ -90,7 +90,7 @@ def format_dirs(
         return
     from kavka.broker.config import ConfigError, load_config
 
-    quorum = Quorum(
+    quorum = QuorumOptions(
         standalone,
         initial_controllers,
         no_initial_controllers,
@@ -117,7 +117,7 @@ def format_dirs(
         write_line(f"{path} formatted for node {formatted.node_id} of cluster {formatted.cluster_id}")
 
 
-class Quorum(NamedTuple):
+class QuorumOptions(NamedTuple):
     """How the quorum of a node's cluster begins, as the command line has it."""
 
     standalone: bool
@@ -128,7 +128,7 @@ class Quorum(NamedTuple):
     users: tuple[str, ...] = ()
 
 
-def _format(node: NodeConfig, cluster_id: str | None, quorum: Quorum, ignore_formatted: bool) -> NodeDirs:
+def _format(node: NodeConfig, cluster_id: str | None, quorum: QuorumOptions, ignore_formatted: bool) -> NodeDirs:
     from kavka.broker.listeners import controller_names
     from kavka.model.clock import SystemClock
     from kavka.model.settings import CONTROLLER_QUORUM_VOTERS
@@ -164,7 +164,7 @@ def _format(node: NodeConfig, cluster_id: str | None, quorum: Quorum, ignore_for
         raise CommandError(str(error)) from None
 
 
-def _check(node: NodeConfig, cluster_id: str | None, quorum: Quorum) -> None:
+def _check(node: NodeConfig, cluster_id: str | None, quorum: QuorumOptions) -> None:
     """Kafka's rules for what is said of the quorum."""
     from kavka.model.settings import CONTROLLER_QUORUM_VOTERS
 

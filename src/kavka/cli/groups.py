@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
+from kavka.cli.group_changes import delete_each, show_reset
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, Timeout, group, run
 from kavka.cli.output import CommandError, Output, print_json, print_rows, write_line
 from kavka.cli.places import PLACE, offsets_of, parse_place, partitions_of, within
 from kavka.cli.streams_tree import topology_json, tree_of
-from kavka.client import LATEST, Admin, CommittedOffset, GroupDescription, KafkaError, TopicPartition
+from kavka.client import LATEST, Admin, CommittedOffset, GroupDescription, TopicPartition
 from kavka.model.errors import GroupIdNotFound
 
 app = group("Look at groups of consumers, at how far they have read, and change that.")
@@ -38,7 +39,8 @@ def list_groups(
         async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
             found = await admin.list_groups(states=state or (), types=type_ or ())
         rows = [
-            {"group": one.id, "type": one.type, "state": one.state, "coordinator": one.coordinator} for one in found
+            {"group": listed.id, "type": listed.type, "state": listed.state, "coordinator": listed.coordinator}
+            for listed in found
         ]
         print_rows(output, ["group", "type", "state", "coordinator"], rows)
 
@@ -61,12 +63,12 @@ def describe_groups(
     async def work() -> None:
         async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
             described = [await admin.describe_group(name) for name in dict.fromkeys(names)]
-            shown = [await _described(admin, one) for one in described]
+            shown = [await _described(admin, description) for description in described]
         if output is Output.JSON:
             print_json(shown)
             return
-        for group_, one in zip(described, shown, strict=True):
-            _show(one, group_, members)
+        for description, summary in zip(described, shown, strict=True):
+            _show(summary, description, members)
 
     run(work())
 
@@ -109,13 +111,7 @@ def reset_offsets(
             target = await _target(admin, chosen, committed, to, shift_by)
             if execute and target:
                 await admin.alter_group_offsets(name, target)
-        rows = [
-            {"group": name, "topic": tp.topic, "partition": tp.partition, "before": before(committed, tp), "after": at}
-            for tp, at in sorted(target.items())
-        ]
-        print_rows(output, ["group", "topic", "partition", "before", "after"], rows)
-        if not execute and output is Output.TABLE:
-            write_line("nothing was changed: add --execute to do it")
+        show_reset(output, name, lambda tp: committed[tp].offset if tp in committed else None, target, done=execute)
 
     run(work())
 
@@ -133,22 +129,8 @@ def delete_groups(
     """
 
     async def work() -> None:
-        deleted: list[str] = []
-        failure: KafkaError | None = None
         async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
-            for name in names:
-                try:
-                    await admin.delete_group(name)
-                    deleted.append(name)
-                except KafkaError as error:
-                    failure = failure or type(error)(f"group {name!r}: {error}")
-        if output is Output.JSON:
-            print_json({"deleted": deleted})
-        else:
-            for name in deleted:
-                write_line(f"group {name} deleted")
-        if failure is not None:
-            raise failure
+            await delete_each(output, names, admin.delete_group)
 
     run(work())
 
@@ -203,16 +185,16 @@ def _members(described: GroupDescription) -> list[dict[str, object]]:
     ]
 
 
-def _show(one: dict[str, object], described: GroupDescription, members: bool) -> None:
+def _show(summary: dict[str, object], described: GroupDescription, members: bool) -> None:
     shown, rows = ("members", MEMBER_COLUMNS) if members else ("offsets", LAG_COLUMNS)
-    found = one[shown]
+    found = summary[shown]
     assert isinstance(found, list)
-    assert isinstance(one["members"], list)
-    write_line(f"{one['group']}  {one['type']}  {one['state']}  members {len(one['members'])}")
+    assert isinstance(summary["members"], list)
+    write_line(f"{summary['group']}  {summary['type']}  {summary['state']}  members {len(summary['members'])}")
     if described.topology is not None:
         for line in tree_of(described.topology):
             write_line(line)
-    print_rows(Output.TABLE, rows, [{"group": one["group"], **row} for row in found])
+    print_rows(Output.TABLE, rows, [{"group": summary["group"], **row} for row in found])
 
 
 # -- resetting ----------------------------------------------------------------------------------------------
@@ -243,8 +225,3 @@ async def _target(
         return await offsets_of(admin, chosen, parse_place(to or "", "--to"))
     wanted = {tp: committed[tp].offset + shift_by for tp in chosen if tp in committed}
     return await within(admin, wanted)
-
-
-def before(committed: Mapping[TopicPartition, CommittedOffset], tp: TopicPartition) -> int | None:
-    """How far a partition was read."""
-    return committed[tp].offset if tp in committed else None

@@ -106,7 +106,7 @@ async def generated(count: int, size: int) -> AsyncIterator[Sequence[Record]]:
         yield chunk
 
 
-async def one(record: Record) -> AsyncIterator[Sequence[Record]]:
+async def single(record: Record) -> AsyncIterator[Sequence[Record]]:
     """A single record."""
     yield [record]
 

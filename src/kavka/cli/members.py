@@ -40,7 +40,7 @@ def add_voter(
 
     async def work() -> None:
         async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
-            known = {one.id: one.directory_id for one in (await admin.describe_quorum()).observers}
+            known = {observer.id: observer.directory_id for observer in (await admin.describe_quorum()).observers}
             await admin.add_voter(node, _directory(directory_id, known, node, "observers"), endpoints)
 
     run(work())
@@ -61,7 +61,7 @@ def remove_voter(
 
     async def work() -> None:
         async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
-            known = {one.id: one.directory_id for one in (await admin.describe_quorum()).voters}
+            known = {voter.id: voter.directory_id for voter in (await admin.describe_quorum()).voters}
             await admin.remove_voter(node, _directory(directory_id, known, node, "voters"))
 
     run(work())

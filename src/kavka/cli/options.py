@@ -20,7 +20,7 @@ CLIENT_CONFIG = "KAVKA_CLIENT_CONFIG"
 
 def read_client_config(path: str) -> Mapping[str, str]:
     """The options in a client.properties file; raises CommandError."""
-    from kavka.broker.properties import parse_properties
+    from kavka.model.properties import parse_properties
 
     try:
         with open(path, encoding="utf-8") as file:

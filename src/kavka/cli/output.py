@@ -56,6 +56,14 @@ def print_rows(
         write_line(line.rstrip())
 
 
+def tell(output: Output, text: str, **fields: object) -> None:
+    """Say what was done: in words, or as a JSON object with these fields."""
+    if output is Output.JSON:
+        print_json(fields)
+    else:
+        write_line(text)
+
+
 def write_line(text: str, stream: TextIO | None = None) -> None:
     """Write a line to standard output (or another stream)."""
     (stream or sys.stdout).write(text + "\n")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, group, key_values
+from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, group, key_values, read_client_config, secured
 from kavka.cli.output import CommandError, Output, note, print_rows
 
 if TYPE_CHECKING:
@@ -170,10 +170,81 @@ def compact(
 
 
 @app.command()
+def vacuum(
+    folder: Folder = HERE,
+    keep_hours: Annotated[
+        int, typer.Option("--keep-hours", min=1, metavar="HOURS", help="Versions that are younger stay readable.")
+    ] = 168,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted, and delete nothing.")] = False,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Delete files of tables that only old versions have, or none; needs no Spark.
+
+    Old snapshots of Iceberg tables are expired. Files of batches that came to no end are deleted, too, if they are as
+    old; so keep longer than a batch can take.
+
+    Example: `kavka pipeline vacuum my-pipeline --keep-hours 24 --dry-run`
+    """
+    pipeline = _load(folder, None)
+    from kavka.spark.pipelines.jobs import vacuum as work
+
+    found = _clear(lambda: work(pipeline, keep_hours, dry=dry_run))
+    rows = [{"flow": name, **asdict(done)} for name, done in found.items()]
+    print_rows(output, ("flow", "files", "bytes", "snapshots"), rows)
+
+
+@app.command()
+def replay(
+    folder: Folder = HERE,
+    flow: FlowOption = None,
+    master: Master = LOCAL,
+    bootstrap: ProjectBootstrap = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Read a flow's dead letters again, and add those to its table that can be read by now.
+
+    The table remembers how far it got; letters that still cannot be read stay dead letters, for the next time.
+
+    Example: `kavka pipeline replay my-pipeline`
+    """
+    _need_spark()
+    from kavka.spark.pipelines.replay import replay as again
+    from kavka.spark.pipelines.run import session
+
+    pipeline = _load(folder, bootstrap)
+    chosen = pipeline.flow(flow)
+    with session(pipeline, master) as spark:
+        done = _clear(lambda: again(spark, pipeline, chosen))
+    print_rows(output, ("flow", "letters", "rows"), [{"flow": chosen.name, **asdict(done)}])
+
+
+@app.command()
+def restart(
+    flow: Annotated[str, typer.Argument(metavar="FLOW", help="Which flow.")],
+    folder: Folder = HERE,
+) -> None:
+    """Have a running pipeline start one flow again, as after a change of its function, while the others go on.
+
+    Example: `kavka pipeline restart orders my-pipeline`
+    """
+    pipeline = _load(folder, None)
+    from kavka.spark.pipelines.running import ask_restart, is_running
+
+    pipeline.flow(flow)
+    if not is_running(pipeline.folder):
+        raise CommandError(f"the pipeline in {folder} does not run: `kavka pipeline run {folder}`")
+    ask_restart(pipeline.folder, flow)
+    note(f"asked: flow {flow} starts again after the batch it is at")
+
+
+@app.command()
 def mirror(
     topics: Annotated[str, typer.Argument(metavar="TOPICS", help="Topics with commas between.")],
     to: Annotated[str, typer.Option("--to", metavar="HOST:PORT", help="The cluster to copy to.")],
     checkpoint: Annotated[Path, typer.Option("--checkpoint", metavar="FOLDER", help="Where to remember progress.")],
+    to_config: Annotated[
+        str | None, typer.Option("--to-config", metavar="FILE", help="A client.properties for the cluster to copy to.")
+    ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     rename: Annotated[
         list[str] | None, typer.Option("--rename", metavar="OLD=NEW", help="Another name there; may be repeated.")
@@ -186,14 +257,17 @@ def mirror(
     Example: `kavka pipeline mirror orders --to 127.0.0.1:9192 --checkpoint mirrored`
     """
     _need_spark()
+    from kavka.client.security import SecuredBootstrap
+    from kavka.spark.connecting import connection_options
     from kavka.spark.pipelines.jobs import mirror as copy
     from kavka.spark.session import start
 
-    source = {"kafka.bootstrap.servers": bootstrap, "subscribe": topics}
+    source = {**connection_options(bootstrap), "subscribe": topics}
+    target = to if to_config is None else SecuredBootstrap(to, read_client_config(to_config))
     names = key_values(rename or (), "--rename")
     spark = _clear(lambda: start("kavka-mirror", master=master))
     try:
-        query = _clear(lambda: copy(spark, source, to, names, str(checkpoint.resolve()), once=not follow))
+        query = _clear(lambda: copy(spark, source, target, names, str(checkpoint.resolve()), once=not follow))
         _clear(query.awaitTermination)
     except KeyboardInterrupt:
         query.stop()
@@ -215,10 +289,11 @@ def verify(
     Example: `kavka pipeline verify orders`
     """
     _need_spark()
+    from kavka.spark.connecting import connection_options
     from kavka.spark.pipelines.jobs import verify as check
     from kavka.spark.session import start
 
-    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topics}
+    options = {**connection_options(bootstrap), "subscribe": topics}
     spark = _clear(lambda: start("kavka-verify", master=master))
     try:
         found = _clear(lambda: check(spark, options))
@@ -234,7 +309,8 @@ def _load(folder: Path, bootstrap: str | None) -> Pipeline:
     _need_spark()
     from kavka.spark.pipelines.spec import load
 
-    return load(folder, bootstrap)
+    pipeline = load(folder, bootstrap)
+    return replace(pipeline, bootstrap=secured(pipeline.bootstrap) or pipeline.bootstrap)
 
 
 def _need_extra() -> None:

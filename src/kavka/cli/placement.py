@@ -1,4 +1,4 @@
-"""What `kavka topics reassign` and `elect` do: plan moves, ask for them, and wait."""
+"""What `kavka topics reassign` and `elect` do: plan reassignments, ask for them, and wait."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Moves = dict[TopicPartition, tuple[Sequence[int], Sequence[int]]]
 
 
 class Cluster(Protocol):
-    """What moves partitions and says where they are; the admin client does."""
+    """What reassigns partitions and says where they are; the admin client does."""
 
     async def describe_cluster(self) -> ClusterDescription:
         """The cluster's brokers."""
@@ -33,10 +33,10 @@ class Cluster(Protocol):
         """Topics with all their partitions."""
 
     async def reassign(self, replicas: Mapping[TopicPartition, Sequence[int] | None]) -> None:
-        """Move partitions to these brokers; None cancels a move."""
+        """Reassign partitions to these brokers; None cancels a reassignment."""
 
     async def reassignments(self) -> dict[TopicPartition, Reassignment]:
-        """The partitions that are being moved."""
+        """The partitions that are being reassigned."""
 
 
 async def planned(
@@ -64,7 +64,7 @@ async def move(cluster: Cluster, moves: Moves, *, wait: bool) -> None:
 
 
 async def _take_back(cluster: Cluster, moves: Moves) -> int:
-    """Cancel the moves that are under way; those that were over at once go back to where they were."""
+    """Cancel the reassignments that are under way; those that were over at once go back to where they were."""
     under_way = moves.keys() & (await cluster.reassignments()).keys()
     now = {
         TopicPartition(name, row.index): row.replicas
@@ -78,7 +78,7 @@ async def _take_back(cluster: Cluster, moves: Moves) -> int:
 
 
 async def cancel(cluster: Cluster, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Give up the moves of topics that are under way; a row for each."""
+    """Cancel the reassignments of topics that are under way; a row for each."""
     await cluster.describe_topics(names)  # raises for those that are not there
     under_way = {tp: move for tp, move in (await cluster.reassignments()).items() if tp.topic in names}
     if under_way:

@@ -49,12 +49,12 @@ async def partitions_of(admin: Admin, texts: Iterable[str], option: str = "--top
     """The partitions that a user names: topics, or some partitions of them as TOPIC:P,P."""
     chosen = []
     for text in texts:
-        name, colon, some = text.rpartition(":")
+        name, colon, indexes = text.rpartition(":")
         if not colon:
-            name, some = text, ""
+            name, indexes = text, ""
         count = len((await admin.describe_topic(name)).partitions)
         try:
-            wanted = [int(index) for index in some.split(",")] if some else list(range(count))
+            wanted = [int(index) for index in indexes.split(",")] if indexes else list(range(count))
         except ValueError:
             raise typer.BadParameter(f"{text!r} is not TOPIC or TOPIC:P,P", param_hint=option) from None
         missing = [index for index in wanted if not 0 <= index < count]
@@ -70,10 +70,13 @@ async def offsets_of(admin: Admin, partitions: Sequence[TopicPartition], place: 
         return await within(admin, dict.fromkeys(partitions, place))
     if isinstance(place, At):
         found = await admin.list_offsets(dict.fromkeys(partitions, place.timestamp_ms))
-        return await within(admin, {tp: one.offset if one.offset >= 0 else NO_END for tp, one in found.items()})
+        return await within(
+            admin,
+            {tp: found_offset.offset if found_offset.offset >= 0 else NO_END for tp, found_offset in found.items()},
+        )
     if isinstance(place, Last):
         ends = await admin.list_offsets(dict.fromkeys(partitions, LATEST))
-        return await within(admin, {tp: one.offset - place.count for tp, one in ends.items()})
+        return await within(admin, {tp: found_offset.offset - place.count for tp, found_offset in ends.items()})
     return await within(admin, dict.fromkeys(partitions, 0 if place == "start" else NO_END))
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, cast
 
 import typer
 
-from kavka.cli.lines import Record, from_json, from_lines, generated, keyed, one
+from kavka.cli.lines import Record, from_json, from_lines, generated, keyed, single
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, run
 from kavka.cli.output import CommandError, Output, note, print_json, write_line
 from kavka.client import Acks, Producer
@@ -86,9 +86,9 @@ def produce(
     if count is not None:
         records = generated(count, size)
     elif tombstone:
-        records = one(Record(_bytes(key), None))
+        records = single(Record(_bytes(key), None))
     elif whole:
-        records = one(Record(_bytes(key), file.read_bytes() if file is not None else sys.stdin.buffer.read()))
+        records = single(Record(_bytes(key), file.read_bytes() if file is not None else sys.stdin.buffer.read()))
     else:
         records = from_lines(file, from_json if json_lines else keyed(key_separator, key, null))
     job = Job(topic, partition, tuple(map(_header, header or ())), rate, offsets, output)

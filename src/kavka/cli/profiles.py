@@ -12,7 +12,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from kavka.cli.options import OutputOption, group
-from kavka.cli.output import CommandError, Output, note, print_json, print_rows, write_line
+from kavka.cli.output import CommandError, Output, note, print_json, print_rows, tell, write_line
 
 app = group("Give clusters names, and say which one commands talk to.")
 
@@ -46,8 +46,8 @@ class Profiles:
 
 def path() -> Path:
     """Where profiles are kept."""
-    home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(home) / "kavka" / "profiles.toml"
+    config_home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(config_home) / "kavka" / "profiles.toml"
 
 
 def load() -> Profiles:
@@ -89,6 +89,7 @@ def set_profile(
         Path | None,
         typer.Option("--client-config", metavar="FILE", help="A client.properties: how connections are secured."),
     ] = None,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Give a cluster a name; the first one is used at once.
 
@@ -97,11 +98,14 @@ def set_profile(
     profiles = load()
     made = Profile(bootstrap, str(client_config.absolute()) if client_config is not None else None)
     save(Profiles(profiles.current or name, {**profiles.clusters, name: made}))
-    note(f"profile {name} is kept in {path()}")
+    if output is Output.JSON:
+        print_json({"profile": name, "bootstrap": bootstrap, "file": str(path())})
+    else:
+        note(f"profile {name} is kept in {path()}")
 
 
 @app.command("use")
-def use_profile(name: Name) -> None:
+def use_profile(name: Name, output: OutputOption = Output.TABLE) -> None:
     """Have commands talk to this cluster unless they are told otherwise.
 
     Example: `kavka profile use staging`
@@ -109,7 +113,7 @@ def use_profile(name: Name) -> None:
     profiles = load()
     chosen = profiles.find(name)
     assert chosen is not None
-    write_line(f"commands talk to {chosen.bootstrap}")
+    tell(output, f"commands talk to {chosen.bootstrap}", profile=name, bootstrap=chosen.bootstrap)
     save(replace(profiles, current=name))
 
 

@@ -39,8 +39,8 @@ def describe_quotas(
         async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
             found = await admin.describe_quotas(entity, strict=strict)
         rows: list[dict[str, object]] = [
-            {**{kind: str(name) for kind, name in one.parts}, "quota": key, "value": value}
-            for one, quotas in sorted(found.items(), key=lambda item: str(item[0]))
+            {**{kind: str(name) for kind, name in entity.parts}, "quota": key, "value": value}
+            for entity, quotas in sorted(found.items(), key=lambda item: str(item[0]))
             for key, value in sorted(quotas.items())
         ]
         print_rows(output, ["user", "client-id", "ip", "quota", "value"], rows)

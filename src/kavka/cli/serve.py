@@ -10,13 +10,17 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from kavka.broker.ports import MakeRegistryFace
 
 OPTIONS: Final = (
     "--data-dir",
     "--listen",
     "--advertise",
     "--console",
+    "--registry",
     "--config",
     "--override",
     "--ready-file",
@@ -46,6 +50,7 @@ class ServeOptions:
     log_level: str | None = None
     log_format: str | None = None
     accept_loss: bool = False
+    registry: str = "off"
 
 
 def parse_serve(arguments: Sequence[str]) -> ServeOptions:
@@ -74,6 +79,11 @@ def parse_serve(arguments: Sequence[str]) -> ServeOptions:
     return options
 
 
+def registry_override(listener: str) -> list[str]:
+    """The setting that --registry stands for."""
+    return [] if listener == "off" else [f"kavka.registry.listener={listener}"]
+
+
 def serve(arguments: Sequence[str]) -> int:
     """Run a node until it is told to stop; the exit code."""
     from kavka.broker.config import ConfigError, load_config
@@ -83,7 +93,7 @@ def serve(arguments: Sequence[str]) -> int:
         config = load_config(
             options.config,
             environment=os.environ,
-            overrides=options.override,
+            overrides=[*options.override, *registry_override(options.registry)],
             data_dir=options.data_dir,
             listen=options.listen,
             advertise=options.advertise,
@@ -97,5 +107,16 @@ def serve(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"kavka: {error}\n")
         return 1
     from kavka.broker.main import run_node
+    from kavka.model.settings import KAVKA_REGISTRY_LISTENER
 
-    return run_node(config=replace(config, accept_loss=options.accept_loss), ready_file=options.ready_file)
+    face: MakeRegistryFace | None = None
+    if config.values[KAVKA_REGISTRY_LISTENER]:
+        try:
+            from kavka.console.registry import RegistryFace
+        except ImportError as error:
+            sys.stderr.write(f"kavka: the schema registry needs pip install 'kavka[registry]': {error}\n")
+            return 1
+        face = RegistryFace
+    return run_node(
+        config=replace(config, accept_loss=options.accept_loss), ready_file=options.ready_file, registry_face=face
+    )

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from kavka.cli.group_changes import delete_each, show_reset
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, Timeout, group, run
 from kavka.cli.output import CommandError, Output, print_json, print_rows, write_line
 from kavka.cli.places import PLACE, offsets_of, parse_place, partitions_of
@@ -47,11 +48,11 @@ def describe(
         if output is Output.JSON:
             print_json(found)
             return
-        for one in found:
-            write_line(f"{one['group']}  share  {one['state']}  members {one['members']}")
-            rows = one["partitions"]
+        for described in found:
+            write_line(f"{described['group']}  share  {described['state']}  members {described['members']}")
+            rows = described["partitions"]
             assert isinstance(rows, list)
-            print_rows(Output.TABLE, COLUMNS, [{"group": one["group"], **row} for row in rows])
+            print_rows(Output.TABLE, COLUMNS, [{"group": described["group"], **row} for row in rows])
 
     run(work())
 
@@ -150,19 +151,7 @@ def reset_offsets(
             target = await offsets_of(admin, chosen, parse_place(to, "--to"))
             if execute and target:
                 await admin.alter_share_group_offsets(name, target)
-        rows = [
-            {
-                "group": name,
-                "topic": tp.topic,
-                "partition": tp.partition,
-                "before": before[tp].start_offset if tp in before else None,
-                "after": at,
-            }
-            for tp, at in sorted(target.items())
-        ]
-        print_rows(output, ["group", "topic", "partition", "before", "after"], rows)
-        if not execute and output is Output.TABLE:
-            write_line("nothing was changed: add --execute to do it")
+        show_reset(output, name, lambda tp: before[tp].start_offset if tp in before else None, target, done=execute)
 
     run(work())
 
@@ -181,14 +170,12 @@ def delete(
 
     async def work() -> None:
         async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
-            for name in names:
+
+            async def delete_one(name: str) -> None:
                 await admin.describe_share_group(name)  # no other kind of group is deleted by this
                 await admin.delete_group(name)
-        if output is Output.JSON:
-            print_json({"deleted": names})
-        else:
-            for name in names:
-                write_line(f"group {name} deleted")
+
+            await delete_each(output, names, delete_one)
 
     run(work())
 

@@ -12,7 +12,7 @@ Branch = tuple[str, list["Branch"]]
 def tree_of(topology: StreamsTopology) -> Iterator[str]:
     """The lines of the tree."""
     yield f"topology  epoch {topology.epoch}"
-    yield from _lines([_subtopology(one) for one in topology.subtopologies])
+    yield from _lines([_subtopology(subtopology) for subtopology in topology.subtopologies])
 
 
 def topology_json(topology: StreamsTopology) -> dict[str, object]:
@@ -21,21 +21,21 @@ def topology_json(topology: StreamsTopology) -> dict[str, object]:
         "epoch": topology.epoch,
         "subtopologies": [
             {
-                "subtopology": one.id,
-                "source_topics": list(one.source_topics),
-                "repartition_source_topics": one.repartition_source_topics,
-                "repartition_sink_topics": list(one.repartition_sink_topics),
-                "changelog_topics": one.changelog_topics,
+                "subtopology": subtopology.id,
+                "source_topics": list(subtopology.source_topics),
+                "repartition_source_topics": subtopology.repartition_source_topics,
+                "repartition_sink_topics": list(subtopology.repartition_sink_topics),
+                "changelog_topics": subtopology.changelog_topics,
                 "tasks": [
                     {
-                        "task": f"{one.id}_{task.partition}",
+                        "task": f"{subtopology.id}_{task.partition}",
                         "active": None if task.active is None else task.active.member,
                         "standby": [owner.member for owner in task.standby],
                     }
-                    for task in one.tasks
+                    for task in subtopology.tasks
                 ],
             }
-            for one in topology.subtopologies
+            for subtopology in topology.subtopologies
         ],
     }
 

@@ -70,8 +70,8 @@ def status(
 async def _status_row(admin: Admin, held: PartitionSegments) -> dict[str, Any]:
     tp = TopicPartition(held.name.topic, held.name.partition)
     segments = list(held.segments())
-    states = Counter(one.state.name for one in segments)
-    done = [one for one in segments if one.state is SegmentState.COPY_SEGMENT_FINISHED]
+    states = Counter(segment.state.name for segment in segments)
+    done = [segment for segment in segments if segment.state is SegmentState.COPY_SEGMENT_FINISHED]
     row: dict[str, Any] = {"topic": tp.topic, "partition": tp.partition}
     for name, place in PLACES:
         try:
@@ -81,7 +81,7 @@ async def _status_row(admin: Admin, held: PartitionSegments) -> dict[str, Any]:
             row["error"] = type(error).__name__
             if isinstance(error, UnknownTopicOrPartition):
                 break
-    row |= {"segments": len(done), "bytes": sum(one.size_bytes for one in done)}
+    row |= {"segments": len(done), "bytes": sum(segment.size_bytes for segment in done)}
     row["unfinished"] = len(segments) - len(done)
     row["states"] = dict(states)
     return row
@@ -106,18 +106,18 @@ def list_segments(
         rows = [
             {
                 "partition": held.name.partition,
-                "start": one.start_offset,
-                "end": one.end_offset,
-                "bytes": one.size_bytes,
-                "newest_ms": one.max_timestamp_ms,
-                "epochs": " ".join(f"{epoch}:{start}" for epoch, start in one.epochs),
-                "state": one.state.name,
-                "broker": one.broker_id,
-                "id": str(one.id),
+                "start": segment.start_offset,
+                "end": segment.end_offset,
+                "bytes": segment.size_bytes,
+                "newest_ms": segment.max_timestamp_ms,
+                "epochs": " ".join(f"{epoch}:{start}" for epoch, start in segment.epochs),
+                "state": segment.state.name,
+                "broker": segment.broker_id,
+                "id": str(segment.id),
             }
             for held in _chosen(catalogue, [topic])
             if partition is None or held.name.partition == partition
-            for one in sorted(held.segments(), key=lambda segment: segment.start_offset)
+            for segment in sorted(held.segments(), key=lambda segment: segment.start_offset)
         ]
         print_rows(output, list(rows[0]) if rows else [], rows)
 
@@ -149,11 +149,14 @@ def verify(
             held = list(catalogue.partitions.values())
             segments = finished(held)
             with progress("checking segments", len(segments)) as done:
-                bad = [one async for one in damaged(store, segments, deep=deep, done=done)]
-            left = [one.info.key async for one in orphans(store, held)]
+                bad = [damage async for damage in damaged(store, segments, deep=deep, done=done)]
+            left = [orphan.info.key async for orphan in orphans(store, held)]
         report = {
             "segments": len(segments),
-            "damaged": [{"segment": str(one.segment.id), "topic": one.name.topic, "faults": one.faults} for one in bad],
+            "damaged": [
+                {"segment": str(damage.segment.id), "topic": damage.name.topic, "faults": damage.faults}
+                for damage in bad
+            ],
             "orphans": left,
         }
         _show_verdict(output, report)
@@ -167,12 +170,12 @@ def _show_verdict(output: Output, report: dict[str, Any]) -> None:
     if output is Output.JSON:
         print_json(report)
         return
-    for one in report["damaged"]:
-        write_line(f"damaged: {one['topic']} {one['segment']}: {'; '.join(one['faults'])}")
+    for damage in report["damaged"]:
+        write_line(f"damaged: {damage['topic']} {damage['segment']}: {'; '.join(damage['faults'])}")
     for key in report["orphans"]:
         write_line(f"nobody names: {key}")
-    counts = len(report["damaged"]), len(report["orphans"])
-    write_line(f"{report['segments']} segments, {counts[0]} damaged, {counts[1]} objects that nobody names")
+    damaged, orphans = len(report["damaged"]), len(report["orphans"])
+    write_line(f"{report['segments']} segments, {damaged} damaged, {orphans} objects that nobody names")
 
 
 @app.command("repair")
@@ -196,10 +199,12 @@ def repair(
 
         with opened(url, option, None) as store:
             before = await _catalogue_at(bootstrap, int(timeout * 1000))
-            suspects = [one async for one in orphans(store, before.partitions.values())]
+            suspects = [orphan async for orphan in orphans(store, before.partitions.values())]
             after = await _catalogue_at(bootstrap, int(timeout * 1000))
             known = {segment.id for held in after.partitions.values() for segment in held.segments()}
-            going = [one.info.key for one in suspects if one.ref.id not in known]
+            if suspects and not known:
+                raise CommandError("the catalogue names no segment at all, so it may be lost: nothing is removed")
+            going = [orphan.info.key for orphan in suspects if orphan.ref.id not in known]
             if yes and going:
                 await store.objects.delete(going)
         if output is Output.JSON:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, Timeout, group, run
-from kavka.cli.output import CommandError, Output, print_rows, write_line
+from kavka.cli.output import CommandError, Output, print_rows, tell
 
 app = group("Make certificates for a laptop, and have nodes read theirs again.")
 
@@ -25,6 +25,7 @@ def demo_ca(
         str, typer.Option("--clients", metavar="NAME,...", help="Clients that get a certificate each.")
     ] = "",
     days: Annotated[int, typer.Option("--days", min=1, max=825, help="How long certificates last.")] = 365,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Make a certificate authority and certificates for nodes and clients, in PEM.
 
@@ -50,7 +51,7 @@ def demo_ca(
         path = folder / name
         path.touch(mode=0o600)
         path.write_text(text, encoding="ascii")
-        write_line(str(path))
+        tell(output, str(path), file=str(path))
 
 
 @app.command()
@@ -101,4 +102,6 @@ def reload(
 
 def listener_names(listeners: str) -> list[str]:
     """The names in a broker's `listeners`."""
-    return [name.strip() for name, found, _ in (one.partition("://") for one in listeners.split(",")) if found]
+    return [
+        name.strip() for name, found, _ in (listener.partition("://") for listener in listeners.split(",")) if found
+    ]

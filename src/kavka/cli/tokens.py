@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, Timeout, group, run
-from kavka.cli.output import Output, print_rows, write_line
+from kavka.cli.output import Output, print_rows, tell
 from kavka.client import Admin, DelegationToken
 
 app = group("Look at and change delegation tokens (KIP-48).")
@@ -79,9 +79,10 @@ def renew_token(
         float | None, typer.Option("--for", metavar="HOURS", show_default="the cluster's", help="For how long.")
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: OutputOption = Output.TABLE,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Let a token live on.
+    """Renew a delegation token.
 
     Example: `kavka tokens renew "$HMAC" --for 12`
     """
@@ -90,7 +91,7 @@ def renew_token(
     async def work() -> None:
         async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
             until = await admin.renew_token(secret, period_ms=-1 if period is None else int(period * HOUR_MS))
-        write_line(f"the token is good until {_time(until)}")
+        tell(output, f"the token is good until {_time(until)}", expires=_time(until))
 
     run(work())
 
@@ -102,6 +103,7 @@ def expire_token(
         float | None, typer.Option("--in", metavar="HOURS", min=0.0, show_default="at once", help="After how long.")
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: OutputOption = Output.TABLE,
     timeout: Timeout = 30.0,
 ) -> None:
     """End a token, at once or after a while.
@@ -113,7 +115,7 @@ def expire_token(
     async def work() -> None:
         async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
             when = await admin.expire_token(secret, period_ms=-1 if period is None else int(period * HOUR_MS))
-        write_line(f"the token ends at {_time(when)}")
+        tell(output, f"the token ends at {_time(when)}", expires=_time(when))
 
     run(work())
 

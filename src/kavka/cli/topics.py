@@ -59,7 +59,7 @@ def describe_topics(
     ] = None,
     offsets: Annotated[bool, typer.Option("--offsets", help="Also first and last offsets, and sizes on disk.")] = False,
     under_replicated: Annotated[
-        bool, typer.Option("--under-replicated", help="Only partitions that lack a replica in sync.")
+        bool, typer.Option("--under-replicated", help="Only partitions that lack an in-sync replica.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: OutputOption = Output.TABLE,
@@ -277,7 +277,7 @@ def alter_topic(
 
 @app.command("reassign")
 def reassign_topics(
-    names: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics to move.")],
+    names: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics to reassign.")],
     nodes: Annotated[
         str | None, typer.Option("--to", metavar="NODE,NODE...", help="The nodes that shall hold them.")
     ] = None,
@@ -286,8 +286,8 @@ def reassign_topics(
         typer.Option("--replication-factor", "-r", min=1, show_default="as now", help="How many copies."),
     ] = None,
     execute: Annotated[bool, typer.Option("--execute", help="Do it; otherwise only show what would be.")] = False,
-    cancel: Annotated[bool, typer.Option("--cancel", help="Give up moves that are under way.")] = False,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return when the moves are done.")] = True,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel reassignments that are under way.")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return when the reassignments are done.")] = True,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: OutputOption = Output.TABLE,
     timeout: Timeout = 30.0,
@@ -333,7 +333,7 @@ def elect_leaders(
         list[str] | None, typer.Argument(metavar="[TOPIC...]", help="Whose leaders; without any, of all topics.")
     ] = None,
     unclean: Annotated[
-        bool, typer.Option("--unclean", help="Where no replica in sync is left, take another: records may be lost.")
+        bool, typer.Option("--unclean", help="Where no in-sync replica is left, take another: records may be lost.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: OutputOption = Output.TABLE,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, Timeout, group, run
-from kavka.cli.output import CommandError, Output, print_json, print_rows, write_line
+from kavka.cli.output import CommandError, Output, print_json, print_rows, tell
 from kavka.client import Admin, TopicPartition
 from kavka.client.admin_transactions import OpenTransaction, TransactionDescription
 
@@ -45,8 +45,13 @@ def list_transactions(
                 pattern=pattern,
             )
         rows = [
-            {"id": one.id, "coordinator": one.coordinator, "producer_id": one.producer_id, "state": one.state}
-            for one in found
+            {
+                "id": transaction.id,
+                "coordinator": transaction.coordinator,
+                "producer_id": transaction.producer_id,
+                "state": transaction.state,
+            }
+            for transaction in found
         ]
         print_rows(output, ["id", "coordinator", "producer_id", "state"], rows)
 
@@ -69,10 +74,15 @@ def describe_transactions(
         async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
             found = [await admin.describe_transaction(name) for name in dict.fromkeys(names)]
         if output is Output.JSON:
-            print_json([{**_row(one), "partitions": [str(each) for each in one.partitions]} for one in found])
+            print_json(
+                [
+                    {**_row(transaction), "partitions": [str(each) for each in transaction.partitions]}
+                    for transaction in found
+                ]
+            )
             return
         columns = ["id", "coordinator", "state", "producer_id", "producer_epoch", "timeout_ms", "open_ms", "partitions"]
-        print_rows(output, columns, [_row(one) for one in found])
+        print_rows(output, columns, [_row(transaction) for transaction in found])
 
     run(work())
 
@@ -98,6 +108,7 @@ def abort_transaction(
     partition: Annotated[int | None, typer.Option("--partition", help="Its partition.")] = None,
     producer_id: Annotated[int | None, typer.Option("--producer-id", help="Its producer.")] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: OutputOption = Output.TABLE,
     timeout: Timeout = 30.0,
 ) -> None:
     """Abort the open transaction of a transactional id, whose producer is fenced; or one that hangs in a partition.
@@ -118,14 +129,15 @@ def abort_transaction(
         async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
             if name is not None:
                 await admin.fence_producer(name)
-                write_line(f"nothing of {name} is open; its producer is fenced")
+                tell(output, f"nothing of {name} is open; its producer is fenced", transactional_id=name)
                 return
             assert topic is not None
             assert partition is not None
-            for one in await admin.open_transactions(TopicPartition(topic, partition)):
-                if one.producer_id == producer_id:
-                    await admin.abort_transaction(one)
-                    write_line(f"the transaction of producer {producer_id} in {one.partition} is aborted")
+            for transaction in await admin.open_transactions(TopicPartition(topic, partition)):
+                if transaction.producer_id == producer_id:
+                    await admin.abort_transaction(transaction)
+                    words = f"the transaction of producer {producer_id} in {transaction.partition} is aborted"
+                    tell(output, words, producer_id=producer_id, topic=topic, partition=partition)
                     return
         raise CommandError(f"producer {producer_id} has no transaction open in {topic}-{partition}")
 
@@ -146,29 +158,33 @@ def find_hanging(
     """Find transactions that are open in a partition but that no coordinator will ever end.
 
     They hold back everyone who reads committed records. No transaction may be open for longer than
-    `transaction.max.timeout.ms`, by default 15 minutes; those that are younger are not looked at.
+    `transaction.max.timeout.ms`, by default 15 minutes; younger ones are left out.
 
     Example: `kavka transactions find-hanging --topic orders`
     """
 
     async def work() -> None:
         async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
-            names = topic or [one.name for one in await admin.list_topics()]
+            names = topic or [listed.name for listed in await admin.list_topics()]
             described = await admin.describe_topics(names)
-            places = [TopicPartition(one.name, each.index) for one in described.values() for each in one.partitions]
+            places = [
+                TopicPartition(description.name, each.index)
+                for description in described.values()
+                for each in description.partitions
+            ]
             before_ms = int((time.time() - older_than) * 1000)
             found = await admin.find_hanging(places, older_than_ms=before_ms)
-        print_rows(output, HANGING_COLUMNS, [_hanging(one) for one in found])
+        print_rows(output, HANGING_COLUMNS, [_hanging(transaction) for transaction in found])
 
     run(work())
 
 
-def _hanging(one: OpenTransaction) -> dict[str, object]:
+def _hanging(transaction: OpenTransaction) -> dict[str, object]:
     return {
-        "topic": one.partition.topic,
-        "partition": one.partition.partition,
-        "producer_id": one.producer_id,
-        "producer_epoch": one.producer_epoch,
-        "start_offset": one.start_offset,
-        "last_timestamp": one.last_timestamp,
+        "topic": transaction.partition.topic,
+        "partition": transaction.partition.partition,
+        "producer_id": transaction.producer_id,
+        "producer_epoch": transaction.producer_epoch,
+        "start_offset": transaction.start_offset,
+        "last_timestamp": transaction.last_timestamp,
     }

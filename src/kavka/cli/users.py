@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, Timeout, group, run
-from kavka.cli.output import CommandError, Output, print_rows, write_line
+from kavka.cli.output import CommandError, Output, print_rows, tell
 from kavka.client import Admin, ScramMechanism
 
 app = group("Look at and change who can log in with a password (SCRAM).")
@@ -47,9 +47,9 @@ def list_users(
         async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
             found = await admin.describe_scram_users(*names or ())
         rows = [
-            {"user": user, "mechanism": one.mechanism.mechanism_name, "iterations": one.iterations}
+            {"user": user, "mechanism": credential.mechanism.mechanism_name, "iterations": credential.iterations}
             for user, credentials in found.items()
-            for one in credentials
+            for credential in credentials
         ]
         print_rows(output, ["user", "mechanism", "iterations"], rows)
 
@@ -68,6 +68,7 @@ def set_user(
         typer.Option("--password-file", metavar="FILE", help="The password's file; - or a pipe: standard input."),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: OutputOption = Output.TABLE,
     timeout: Timeout = 30.0,
 ) -> None:
     """Let a user log in with a password, or give it another one.
@@ -85,7 +86,7 @@ def set_user(
     async def work() -> None:
         async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
             await admin.set_scram_credential(name, password, mechanism=mechanism.mechanism, iterations=iterations)
-        write_line(f"user {name} can log in by {mechanism.value}")
+        tell(output, f"user {name} can log in by {mechanism.value}", user=name, mechanism=mechanism.value)
 
     run(work())
 
@@ -97,6 +98,7 @@ def remove_user(
         list[Choice] | None, typer.Option("--mechanism", show_default="all", help="Only by this mechanism; repeatable.")
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: OutputOption = Output.TABLE,
     timeout: Timeout = 30.0,
 ) -> None:
     """Let a user log in no more; connections that are open stay.
@@ -106,12 +108,13 @@ def remove_user(
 
     async def work() -> None:
         async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
-            chosen = [one.mechanism for one in mechanism or ()]
+            chosen = [choice.mechanism for choice in mechanism or ()]
             if not chosen:
-                chosen = [one.mechanism for one in (await admin.describe_scram_users(name))[name]]
-            for one in chosen:
-                await admin.delete_scram_credential(name, one)
-                write_line(f"user {name} can no longer log in by {one.mechanism_name}")
+                chosen = [credential.mechanism for credential in (await admin.describe_scram_users(name))[name]]
+            for scram in chosen:
+                await admin.delete_scram_credential(name, scram)
+                words = f"user {name} can no longer log in by {scram.mechanism_name}"
+                tell(output, words, user=name, mechanism=scram.mechanism_name)
 
     run(work())
 

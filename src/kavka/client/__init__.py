@@ -69,6 +69,18 @@ if TYPE_CHECKING:
     from kavka.client.share_consumer import ShareConsumer
     from kavka.client.share_session import ShareRecord
     from kavka.client.transactions import PreparedTransaction
+    from kavka.client.typed import (
+        DeserializationError,
+        Deserializer,
+        Json,
+        JsonOf,
+        Raw,
+        Serializer,
+        Text,
+        TypedConsumer,
+        TypedProducer,
+        TypedRecord,
+    )
     from kavka.client.view import ClusterView, Node, PartitionView, TopicView
     from kavka.model.errors import KafkaError
     from kavka.model.murmur2 import murmur2
@@ -107,6 +119,8 @@ __all__ = [
     "DelegationToken",
     "Delivered",
     "Delivery",
+    "DeserializationError",
+    "Deserializer",
     "Dial",
     "Election",
     "Features",
@@ -115,6 +129,8 @@ __all__ = [
     "GroupDescription",
     "GroupListing",
     "GroupMember",
+    "Json",
+    "JsonOf",
     "KafkaError",
     "Last",
     "LogDir",
@@ -129,14 +145,17 @@ __all__ = [
     "Producer",
     "Quorum",
     "QuotaEntity",
+    "Raw",
     "Reassignment",
     "ReplicaInfo",
     "ResourceType",
     "ScramCredential",
     "ScramMechanism",
+    "Serializer",
     "ShareConsumer",
     "ShareRecord",
     "TcpDial",
+    "Text",
     "TopicDescription",
     "TopicListing",
     "TopicPartition",
@@ -144,6 +163,9 @@ __all__ = [
     "TransactionDescription",
     "TransactionListing",
     "Transport",
+    "TypedConsumer",
+    "TypedProducer",
+    "TypedRecord",
     "UpgradeType",
     "murmur2",
     "partition_for_key",
@@ -177,6 +199,9 @@ _HOMES = {
     "kavka.client.share_consumer": "ShareConsumer",
     "kavka.client.share_session": "ShareRecord",
     "kavka.client.transactions": "PreparedTransaction",
+    "kavka.client.typed": (
+        "DeserializationError Deserializer Json JsonOf Raw Serializer Text TypedConsumer TypedProducer TypedRecord"
+    ),
     "kavka.client.view": "ClusterView Node PartitionView TopicView",
     "kavka.model.errors": "KafkaError",
     "kavka.model.murmur2": "murmur2",
@@ -189,10 +214,10 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent unless t
 
 def __getattr__(name: str) -> Any:
     """The public name, from the module that it is at home in."""
-    home = _HOME_OF.get(name)
-    if home is None:
+    module = _HOME_OF.get(name)
+    if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(home), name)
+    value = globals()[name] = getattr(import_module(module), name)
     return value
 
 

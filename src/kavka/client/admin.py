@@ -73,5 +73,5 @@ class Admin(
         return await self.__aenter__()
 
     async def stop(self) -> None:
-        """Hang up."""
+        """Close the connections."""
         await self.__aexit__(None, None, None)

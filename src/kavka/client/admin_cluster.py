@@ -15,6 +15,12 @@ from kavka.client.pool import Pool
 from kavka.client.view import Node, error_for, raise_for
 from kavka.model.errors import KafkaError, UnsupportedVersion
 from kavka.model.types import TopicPartition, Uuid
+from kavka.protocol.schemas.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+)
 from kavka.protocol.schemas.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kavka.protocol.schemas.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kavka.protocol.schemas.describe_log_dirs import (
@@ -46,7 +52,7 @@ class ClusterDescription:
     controller_id: int
     nodes: tuple[Node, ...]
     fenced: frozenset[int] = frozenset()
-    """Which of the nodes are out of service, if they were asked for."""
+    """Which of the nodes are fenced, if those were asked for."""
 
 
 class ReplicaInfo(NamedTuple):
@@ -70,7 +76,7 @@ class LogDir:
 
 
 class ActiveProducer(NamedTuple):
-    """A producer that a partition remembers."""
+    """The state of an active producer of a partition."""
 
     producer_id: int
     producer_epoch: int
@@ -133,7 +139,7 @@ class ClusterAdmin:
         self._pool = pool
 
     async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
-        """The cluster's id, controller and brokers; from Kafka 4.0 on those out of service too, if asked for."""
+        """The cluster's id, controller and brokers; from Kafka 4.0 on the fenced ones too, if asked for."""
         request = DescribeClusterRequest(
             include_cluster_authorized_operations=False, include_fenced_brokers=include_fenced
         )
@@ -165,7 +171,7 @@ class ClusterAdmin:
             voters=tuple(map(_replica, row.current_voters)),
             observers=tuple(map(_replica, row.observers)),
             endpoints={
-                node.node_id: tuple(f"{each.name}://{each.host}:{each.port}" for each in node.listeners)
+                node.node_id: tuple(f"{listener.name}://{listener.host}:{listener.port}" for listener in node.listeners)
                 for node in answer.nodes
             },
         )
@@ -212,7 +218,8 @@ class ClusterAdmin:
             for tp in partitions:
                 by_topic[tp.topic].append(tp.partition)
             topics = [DescribableLogDirTopic(topic=name, partitions=rows) for name, rows in by_topic.items()]
-        chosen = sorted((await self._pool.refresh()).nodes if nodes is None else nodes)
+        known = (await self._pool.refresh()).nodes
+        chosen = sorted(known if nodes is None else nodes)
 
         async def ask(node: int) -> list[LogDir]:
             answer = await self._pool.request(DescribeLogDirsRequest(topics=topics), DescribeLogDirsResponse, node=node)
@@ -221,8 +228,32 @@ class ClusterAdmin:
 
         return dict(zip(chosen, await asyncio.gather(*map(ask, chosen)), strict=True))
 
+    async def move_replicas(self, node: int, paths: Mapping[TopicPartition, str]) -> None:
+        """Begin to move replicas of a node to other log directories of it; raises the first refusal.
+
+        `describe_log_dirs` shows a replica that is on its way twice, in its new directory with `is_future`.
+        """
+        by_path: defaultdict[str, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for (topic, partition), path in paths.items():
+            by_path[path][topic].append(partition)
+        dirs = [
+            AlterReplicaLogDir(
+                path=path,
+                topics=[AlterReplicaLogDirTopic(name=name, partitions=rows) for name, rows in topics.items()],
+            )
+            for path, topics in by_path.items()
+        ]
+        request = AlterReplicaLogDirsRequest(dirs=dirs)
+        await self._pool.refresh()
+        answer = await self._pool.request(request, AlterReplicaLogDirsResponse, node=node)
+        for result in answer.results:
+            for row in result.partitions:
+                raise_for(
+                    row.error_code, f"{result.topic_name}-{row.partition_index} on node {node}: {_why(row.error_code)}"
+                )
+
     async def describe_producers(self, *partitions: TopicPartition) -> dict[TopicPartition, list[ActiveProducer]]:
-        """The producers that partitions remember."""
+        """The active producers of partitions."""
 
         async def ask(
             connection: Connection, part: Mapping[TopicPartition, None]
@@ -239,20 +270,24 @@ class ClusterAdmin:
                 if row.error_code
                 else [
                     ActiveProducer(
-                        each.producer_id,
-                        each.producer_epoch,
-                        each.last_sequence,
-                        each.last_timestamp,
-                        each.coordinator_epoch,
-                        each.current_txn_start_offset,
+                        producer.producer_id,
+                        producer.producer_epoch,
+                        producer.last_sequence,
+                        producer.last_timestamp,
+                        producer.coordinator_epoch,
+                        producer.current_txn_start_offset,
                     )
-                    for each in row.active_producers
+                    for producer in row.active_producers
                 ]
                 for topic in answer.topics
                 for row in topic.partitions
             }
 
         return unwrap(await self._pool.ask_leaders(dict.fromkeys(partitions), ask))
+
+
+def _why(error_code: int) -> str:
+    return str(error_for(error_code)) if error_code else ""
 
 
 def _replica(row: ReplicaState) -> QuorumReplica:
@@ -273,10 +308,10 @@ def _log_dir(row: DescribeLogDirsResult) -> LogDir:
         usable_bytes=row.usable_bytes,
         cordoned=row.is_cordoned,
         replicas={
-            TopicPartition(topic.name, each.partition_index): ReplicaInfo(
-                each.partition_size, each.offset_lag, each.is_future_key
+            TopicPartition(topic.name, partition.partition_index): ReplicaInfo(
+                partition.partition_size, partition.offset_lag, partition.is_future_key
             )
             for topic in row.topics
-            for each in topic.partitions
+            for partition in topic.partitions
         },
     )

@@ -215,7 +215,7 @@ class ConfigsAdmin:
 
     async def list_config_resources(self, *types: ResourceType) -> list[ConfigResource]:
         """The resources that have configs, of these types or of all."""
-        request = ListConfigResourcesRequest(resource_types=[int(each) for each in types])
+        request = ListConfigResourcesRequest(resource_types=[int(type_) for type_ in types])
         answer = await self._pool.request(request, ListConfigResourcesResponse)
         raise_for(answer.error_code)
         return sorted(
@@ -254,6 +254,8 @@ def _entry(row: DescribeConfigsResourceResult) -> ConfigEntry:
         type=ConfigType(row.config_type),
         read_only=row.read_only,
         sensitive=row.is_sensitive,
-        synonyms=tuple(ConfigSynonym(each.name, each.value, ConfigSource(each.source)) for each in row.synonyms),
+        synonyms=tuple(
+            ConfigSynonym(synonym.name, synonym.value, ConfigSource(synonym.source)) for synonym in row.synonyms
+        ),
         documentation=row.documentation,
     )

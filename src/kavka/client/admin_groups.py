@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kavka.client.group_link import GroupLink
 from kavka.client.group_offsets import CommittedOffset, commit_offsets, fetch_offsets
@@ -42,7 +42,7 @@ class GroupListing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """A member of a group and what it has."""
+    """A member of a group and its assignment."""
 
     id: str
     client_id: str
@@ -112,11 +112,7 @@ class GroupsAdmin:
         request = consumer_schema.ConsumerGroupDescribeRequest(
             group_ids=[link.group_id], include_authorized_operations=False
         )
-        answer = await link.ask(
-            request, consumer_schema.ConsumerGroupDescribeResponse, code=lambda one: one.groups[0].error_code
-        )
-        group = answer.groups[0]
-        raise_for(group.error_code, group.error_message)
+        group = await the_group(link, request, consumer_schema.ConsumerGroupDescribeResponse)
         return GroupDescription(
             id=group.group_id,
             type="consumer",
@@ -124,30 +120,12 @@ class GroupsAdmin:
             coordinator=await link.node(),
             assignor=group.assignor_name,
             epoch=group.group_epoch,
-            members=tuple(
-                GroupMember(
-                    id=member.member_id,
-                    client_id=member.client_id,
-                    host=member.client_host.removeprefix("/"),
-                    instance_id=member.instance_id,
-                    epoch=member.member_epoch,
-                    partitions=frozenset(
-                        TopicPartition(one.topic_name, index)
-                        for one in member.assignment.topic_partitions
-                        for index in one.partitions
-                    ),
-                )
-                for member in group.members
-            ),
+            members=tuple(assigned_member(member, member.instance_id) for member in group.members),
         )
 
     async def _describe_classic_group(self, link: GroupLink) -> GroupDescription:
         request = classic_schema.DescribeGroupsRequest(groups=[link.group_id])
-        answer = await link.ask(
-            request, classic_schema.DescribeGroupsResponse, code=lambda one: one.groups[0].error_code
-        )
-        group = answer.groups[0]
-        raise_for(group.error_code, group.error_message)
+        group = await the_group(link, request, classic_schema.DescribeGroupsResponse)
         if group.group_state == DEAD:
             raise GroupIdNotFound(f"there is no group {link.group_id!r}")
         return GroupDescription(
@@ -174,11 +152,7 @@ class GroupsAdmin:
         request = streams_schema.StreamsGroupDescribeRequest(
             group_ids=[link.group_id], include_authorized_operations=False
         )
-        answer = await link.ask(
-            request, streams_schema.StreamsGroupDescribeResponse, code=lambda one: one.groups[0].error_code
-        )
-        group = answer.groups[0]
-        raise_for(group.error_code, group.error_message)
+        group = await the_group(link, request, streams_schema.StreamsGroupDescribeResponse)
         topology = topology_of(group)
         return GroupDescription(
             id=group.group_id,
@@ -202,15 +176,15 @@ class GroupsAdmin:
         )
 
     async def group_offsets(self, id_: str) -> dict[TopicPartition, CommittedOffset]:
-        """How far a group has read everything that it has committed for."""
+        """The committed offsets of a group."""
         return await fetch_offsets(GroupLink(self._pool, id_))
 
     async def alter_group_offsets(self, id_: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Have a group that has no members go on elsewhere."""
+        """Alter the committed offsets of an empty group."""
         await commit_offsets(GroupLink(self._pool, id_), offsets)
 
     async def delete_group_offsets(self, id_: str, partitions: Iterable[TopicPartition]) -> None:
-        """Forget how far a group has read partitions of topics that it does not read at the moment."""
+        """Delete the committed offsets of partitions whose topics the group is not subscribed to."""
         by_topic: dict[str, list[OffsetDeleteRequestPartition]] = {}
         for tp in partitions:
             by_topic.setdefault(tp.topic, []).append(OffsetDeleteRequestPartition(partition_index=tp.partition))
@@ -225,28 +199,52 @@ class GroupsAdmin:
                 raise_for(row.error_code)
 
     async def delete_group(self, id_: str) -> None:
-        """Delete a group that has no members, with its offsets."""
+        """Delete an empty group, with its offsets."""
         request = DeleteGroupsRequest(groups_names=[id_])
         answer = await GroupLink(self._pool, id_).ask(
-            request, DeleteGroupsResponse, code=lambda one: one.results[0].error_code
+            request, DeleteGroupsResponse, code=lambda response: response.results[0].error_code
         )
         if answer.results[0].error_code:
             raise error_for(answer.results[0].error_code)
 
     async def delete_groups(self, ids: Iterable[str]) -> None:
-        """Delete groups that have no members; raises the first error after all were tried."""
+        """Delete empty groups; raises the first error after all were tried."""
         outcomes = await asyncio.gather(*map(self.delete_group, dict.fromkeys(ids)), return_exceptions=True)
         for error in outcomes:
             if error is not None:
                 raise error
 
 
+async def the_group(link: GroupLink, request: Any, response: type[Any]) -> Any:
+    """The one group that a request describes; raises KafkaError."""
+    answer = await link.ask(request, response, code=lambda answer: answer.groups[0].error_code)
+    (group,) = answer.groups
+    raise_for(group.error_code, group.error_message)
+    return group
+
+
+def assigned_member(member: Any, instance_id: str | None) -> GroupMember:
+    """A member of a group with epochs, and the partitions that are assigned to it."""
+    return GroupMember(
+        id=member.member_id,
+        client_id=member.client_id,
+        host=member.client_host.removeprefix("/"),
+        instance_id=instance_id,
+        epoch=member.member_epoch,
+        partitions=frozenset(
+            TopicPartition(topic.topic_name, index)
+            for topic in member.assignment.topic_partitions
+            for index in topic.partitions
+        ),
+    )
+
+
 def _assigned(protocol_type: str, assignment: bytes) -> frozenset[TopicPartition]:
-    """What a member of a classic group has, if it is a consumer."""
+    """The assignment of a member of a classic group, if it is a consumer."""
     if protocol_type != PROTOCOL_TYPE or not assignment:
         return frozenset()
     try:
         found = read_assignment(assignment).assigned_partitions
     except MalformedMessage:
         return frozenset()
-    return frozenset(TopicPartition(one.topic, index) for one in found for index in one.partitions)
+    return frozenset(TopicPartition(topic.topic, index) for topic in found for index in topic.partitions)

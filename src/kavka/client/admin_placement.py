@@ -1,4 +1,4 @@
-"""Administration of where things are: leaders, replicas on the move, brokers and voters that leave."""
+"""Administration of leaders and replicas: elections, reassignments, brokers and voters that leave."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from kavka.protocol.schemas.unregister_broker import UnregisterBrokerRequest, Un
 
 
 class Election(IntEnum):
-    """Who may be elected: the first replica, or if need be one that is not in sync, which may lose records."""
+    """The type of an election: of the preferred replica, or an unclean one, which may lose records."""
 
     PREFERRED = 0
     UNCLEAN = 1
 
 
 class Reassignment(NamedTuple):
-    """Where a partition is, and what is about to change."""
+    """A reassignment in progress: the replicas of a partition, those being added and those being removed."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -67,7 +67,7 @@ class PlacementAdmin:
         return outcomes
 
     async def reassign(self, replicas: Mapping[TopicPartition, Sequence[int] | None]) -> None:
-        """Move partitions to these brokers, the preferred leader first; None cancels a move."""
+        """Reassign partitions to these brokers, the preferred leader first; None cancels a reassignment."""
         topics: defaultdict[str, list[ReassignablePartition]] = defaultdict(list)
         for tp, brokers in replicas.items():
             wanted = None if brokers is None else list(brokers)
@@ -83,7 +83,7 @@ class PlacementAdmin:
                 raise_for(row.error_code, f"{topic.name}-{row.partition_index}: {row.error_message or ''}")
 
     async def reassignments(self) -> dict[TopicPartition, Reassignment]:
-        """The partitions that are being moved."""
+        """The reassignments in progress."""
         answer = await self._pool.request(
             ListPartitionReassignmentsRequest(timeout_ms=self._pool.timeout_ms), ListPartitionReassignmentsResponse
         )
@@ -97,14 +97,14 @@ class PlacementAdmin:
         }
 
     async def unregister_broker(self, broker: int) -> None:
-        """Forget a broker that is gone for good."""
+        """Unregister a broker that is gone for good."""
         answer = await self._pool.request(UnregisterBrokerRequest(broker_id=broker), UnregisterBrokerResponse)
         raise_for(answer.error_code, answer.error_message)
 
     async def add_voter(
         self, voter: int, directory_id: Uuid, endpoints: Mapping[str, tuple[str, int]], cluster_id: str | None = None
     ) -> None:
-        """Give a controller a vote in the metadata quorum; host and port of its listeners are known by their names."""
+        """Add a voter to the metadata quorum; hosts and ports of its endpoints are given by listener name."""
         request = AddRaftVoterRequest(
             cluster_id=cluster_id,
             timeout_ms=self._pool.timeout_ms,
@@ -116,7 +116,7 @@ class PlacementAdmin:
         raise_for(answer.error_code, answer.error_message)
 
     async def remove_voter(self, voter: int, directory_id: Uuid, cluster_id: str | None = None) -> None:
-        """Take a controller out of the metadata quorum; `describe_quorum` has its directory's id."""
+        """Remove a voter from the metadata quorum; `describe_quorum` has its directory id."""
         request = RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=voter, voter_directory_id=directory_id)
         answer = await self._pool.request(request, RemoveRaftVoterResponse)
         raise_for(answer.error_code, answer.error_message)

@@ -71,8 +71,8 @@ class QuotasAdmin:
         answer = await self._pool.request(request, DescribeClientQuotasResponse)
         raise_for(answer.error_code, answer.error_message or None)
         return {
-            _entity({one.entity_type: one.entity_name for one in entry.entity}): {
-                one.key: one.value for one in entry.values
+            _entity({part.entity_type: part.entity_name for part in entry.entity}): {
+                quota.key: quota.value for quota in entry.values
             }
             for entry in answer.entries or []
         }

@@ -112,9 +112,9 @@ class SecurityAdmin:
         answer = await self._pool.request(request, DescribeAclsResponse)
         raise_for(answer.error_code, answer.error_message or "")
         return sorted(
-            _acl(each.resource_type, each.resource_name, each.pattern_type, row)
-            for each in answer.resources
-            for row in each.acls
+            _acl(resource.resource_type, resource.resource_name, resource.pattern_type, row)
+            for resource in answer.resources
+            for row in resource.acls
         )
 
     async def create_acls(self, acls: Iterable[Acl]) -> None:
@@ -168,10 +168,11 @@ class SecurityAdmin:
         )
         raise_for(answer.error_code, answer.error_message or "")
         found = {}
-        for result in sorted(answer.results, key=lambda one: one.user):
+        for result in sorted(answer.results, key=lambda row: row.user):
             raise_for(result.error_code, f"user {result.user!r}: {result.error_message or 'no credential'}")
             found[result.user] = [
-                ScramCredential(ScramMechanism(one.mechanism), one.iterations) for one in result.credential_infos
+                ScramCredential(ScramMechanism(credential.mechanism), credential.iterations)
+                for credential in result.credential_infos
             ]
         return found
 
@@ -250,7 +251,7 @@ class SecurityAdmin:
                 bytes(row.hmac),
                 f"{row.principal_type}:{row.principal_name}",
                 f"{row.token_requester_principal_type}:{row.token_requester_principal_name}",
-                tuple(f"{one.principal_type}:{one.principal_name}" for one in row.renewers),
+                tuple(f"{renewer.principal_type}:{renewer.principal_name}" for renewer in row.renewers),
                 row.issue_timestamp,
                 row.expiry_timestamp,
                 row.max_timestamp,

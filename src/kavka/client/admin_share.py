@@ -1,11 +1,11 @@
-"""Administration of share groups: describe, where they stand, move, forget."""
+"""Administration of share groups: describe, list, alter and delete their offsets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from kavka.client.admin_groups import GroupDescription, GroupMember
+from kavka.client.admin_groups import GroupDescription, assigned_member, the_group
 from kavka.client.group_link import GroupLink
 from kavka.client.pool import Pool
 from kavka.client.view import error_for, raise_for
@@ -21,24 +21,24 @@ from kavka.protocol.schemas.share_group_describe import ShareGroupDescribeReques
 SHARE: Final = 2
 """What FindCoordinator calls the keys of share partitions."""
 ONLY_LOOKING: Final = -1
-"""The leader epoch of one who leads nothing."""
+"""The leader epoch in a request of somebody who is no leader."""
 
 
 class ShareGroupOffset(NamedTuple):
-    """Where a share group stands in a partition; what is not known is None."""
+    """A share group's start offset in a partition; what is not known is None."""
 
     start_offset: int | None
     lag: int | None
 
 
 class SharePartitionState(NamedTuple):
-    """What the share coordinator knows of the records from a share partition's start on."""
+    """The states of the records after a share partition's start offset, as the share coordinator has them."""
 
     start_offset: int
     accepted: int
     archived: int
     delivered_before: int
-    """Available again: they were released, or their lock ended."""
+    """Available again: they were released, or their acquisition lock expired."""
 
 
 class ShareGroupsAdmin:
@@ -51,9 +51,7 @@ class ShareGroupsAdmin:
         """A share group with its members; raises GroupIdNotFound."""
         link = GroupLink(self._pool, id_)
         request = ShareGroupDescribeRequest(group_ids=[id_], include_authorized_operations=False)
-        answer = await link.ask(request, ShareGroupDescribeResponse, code=lambda one: one.groups[0].error_code)
-        group = answer.groups[0]
-        raise_for(group.error_code, group.error_message)
+        group = await the_group(link, request, ShareGroupDescribeResponse)
         return GroupDescription(
             id=group.group_id,
             type="share",
@@ -61,32 +59,14 @@ class ShareGroupsAdmin:
             coordinator=await link.node(),
             assignor=group.assignor_name,
             epoch=group.group_epoch,
-            members=tuple(
-                GroupMember(
-                    id=member.member_id,
-                    client_id=member.client_id,
-                    host=member.client_host,
-                    instance_id=None,
-                    epoch=member.member_epoch,
-                    partitions=frozenset(
-                        TopicPartition(one.topic_name, index)
-                        for one in member.assignment.topic_partitions
-                        for index in one.partitions
-                    ),
-                )
-                for member in group.members
-            ),
+            members=tuple(assigned_member(member, None) for member in group.members),
         )
 
     async def share_group_offsets(self, id_: str) -> dict[TopicPartition, ShareGroupOffset]:
-        """Where a share group stands in all partitions that it has a state of."""
+        """The start offsets of a share group in all partitions that it has a state of."""
         asked = positions.DescribeShareGroupOffsetsRequestGroup(group_id=id_, topics=None)
         request = positions.DescribeShareGroupOffsetsRequest(groups=[asked])
-        answer = await GroupLink(self._pool, id_).ask(
-            request, positions.DescribeShareGroupOffsetsResponse, code=lambda one: one.groups[0].error_code
-        )
-        group = answer.groups[0]
-        raise_for(group.error_code, group.error_message)
+        group = await the_group(GroupLink(self._pool, id_), request, positions.DescribeShareGroupOffsetsResponse)
         found: dict[TopicPartition, ShareGroupOffset] = {}
         for topic in group.topics:
             for row in topic.partitions:
@@ -96,7 +76,7 @@ class ShareGroupsAdmin:
         return found
 
     async def alter_share_group_offsets(self, id_: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Have a share group without members begin elsewhere; raises the first error."""
+        """Alter the start offsets of an empty share group; raises the first error."""
         topics: dict[str, list[altering.AlterShareGroupOffsetsRequestPartition]] = {}
         for tp, offset in offsets.items():
             row = altering.AlterShareGroupOffsetsRequestPartition(partition_index=tp.partition, start_offset=offset)
@@ -115,7 +95,7 @@ class ShareGroupsAdmin:
                 raise_for(found.error_code, found.error_message)
 
     async def delete_share_group_offsets(self, id_: str, topics: Iterable[str]) -> None:
-        """Have a share group without members forget where it is in topics; raises the first error."""
+        """Delete the offsets of an empty share group in topics; raises the first error."""
         rows = [forgetting.DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in topics]
         request = forgetting.DeleteShareGroupOffsetsRequest(group_id=id_, topics=rows)
         answer = await GroupLink(self._pool, id_).ask(request, forgetting.DeleteShareGroupOffsetsResponse)
@@ -126,7 +106,7 @@ class ShareGroupsAdmin:
     async def share_states(
         self, id_: str, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, SharePartitionState | KafkaError]:
-        """What the share coordinators know of partitions; takes the right to act for the cluster."""
+        """The share-partition states of the share coordinators; takes the right ClusterAction."""
         wanted = list(partitions)
         view = await self._pool.refresh({tp.topic for tp in wanted})
         found: dict[TopicPartition, SharePartitionState | KafkaError] = {}
@@ -153,7 +133,7 @@ def _state(row: reading.PartitionResult) -> SharePartitionState:
     if row.error_code:
         raise error_for(row.error_code, row.error_message)
     counts = {ACKNOWLEDGED: 0, ARCHIVED: 0, AVAILABLE: 0}
-    for one in row.state_batches:
-        if one.delivery_state in counts:
-            counts[one.delivery_state] += one.last_offset - one.first_offset + 1
+    for batch in row.state_batches:
+        if batch.delivery_state in counts:
+            counts[batch.delivery_state] += batch.last_offset - batch.first_offset + 1
     return SharePartitionState(row.start_offset, counts[ACKNOWLEDGED], counts[ARCHIVED], counts[AVAILABLE])

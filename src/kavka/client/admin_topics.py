@@ -1,4 +1,4 @@
-"""Administration of topics: create, delete, describe, grow, cut off at the front."""
+"""Administration of topics: create, delete, describe, add partitions, delete records."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class TopicsAdmin:
         await self.delete_topics([name])
 
     async def list_topics(self, *, internal: bool = False) -> list[TopicListing]:
-        """All topics by name, those that the cluster keeps for itself only on request."""
+        """All topics by name, internal ones only on request."""
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
         answer = await self._pool.request(request, MetadataResponse)
         listed = [
@@ -212,7 +212,7 @@ class TopicsAdmin:
             raise_for(result.error_code, result.error_message or f"topic {topic!r}: {error_for(result.error_code)}")
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Delete all records before an offset (-1: before the end); the first offset each log has then."""
+        """Delete all records before an offset (-1: before the high watermark); the log start offsets after that."""
 
         async def ask(
             connection: Connection, part: Mapping[TopicPartition, int]

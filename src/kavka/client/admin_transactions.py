@@ -1,4 +1,4 @@
-"""The admin client's part for transactions: list, describe, end, and find those that hang."""
+"""The admin client's part for transactions: list, describe, abort, and find hanging ones."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class TransactionsAdmin:
         answer = await link.ask(
             DescribeTransactionsRequest(transactional_ids=[id_]),
             DescribeTransactionsResponse,
-            code=lambda one: one.transaction_states[0].error_code,
+            code=lambda response: response.transaction_states[0].error_code,
         )
         row = answer.transaction_states[0]
         raise_for(row.error_code)
@@ -119,7 +119,7 @@ class TransactionsAdmin:
         )
 
     async def fence_producer(self, id_: str, *, timeout_ms: int = 60_000) -> None:
-        """Fence whoever uses a transactional id; its open transaction is aborted. Raises TransactionalIdNotFound."""
+        """Fence the users of a transactional id; an open transaction is aborted. Raises TransactionalIdNotFound."""
         await self.describe_transaction(id_)
         transactor = Transactor(
             self._pool, id_, timeout_ms=timeout_ms, max_block_ms=self._pool.timeout_ms, two_phase_commit=False
@@ -127,7 +127,7 @@ class TransactionsAdmin:
         await transactor.init()
 
     async def abort_transaction(self, open_: OpenTransaction) -> None:
-        """Abort a transaction in one partition, over its coordinator's head: only for those that hang."""
+        """Abort a transaction in one partition without its coordinator: only for hanging ones."""
         tp = open_.partition
         marker = WritableTxnMarker(
             producer_id=open_.producer_id,
@@ -146,28 +146,34 @@ class TransactionsAdmin:
         """The transactions that are open in partitions."""
         found = await ClusterAdmin(self._pool).describe_producers(*partitions)
         return [
-            _open(tp, one)
+            _open(tp, producer)
             for tp, producers in sorted(found.items())
-            for one in producers
-            if one.transaction_start_offset != NO_TRANSACTION
+            for producer in producers
+            if producer.transaction_start_offset != NO_TRANSACTION
         ]
 
     async def find_hanging(self, partitions: Sequence[TopicPartition], *, older_than_ms: int) -> list[OpenTransaction]:
-        """The transactions in partitions that nobody will end: their coordinator knows nothing of them.
+        """The hanging transactions of partitions: their coordinator does not know them, so nothing will end them.
 
-        Only those whose last record is older than a time in milliseconds since 1970 are looked at.
+        Only those whose last record is older than a time in milliseconds since 1970 are considered.
         """
-        candidates = [one for one in await self.open_transactions(*partitions) if one.last_timestamp < older_than_ms]
+        candidates = [
+            transaction
+            for transaction in await self.open_transactions(*partitions)
+            if transaction.last_timestamp < older_than_ms
+        ]
         if not candidates:
             return []
-        listed = await self.list_transactions(producer_ids={one.producer_id for one in candidates})
+        listed = await self.list_transactions(producer_ids={transaction.producer_id for transaction in candidates})
         known: dict[int, TransactionDescription] = {}
         for row in listed:
             try:
                 known[row.producer_id] = await self.describe_transaction(row.id)
             except TransactionalIdNotFound:
                 continue
-        return [one for one in candidates if not _is_known(one, known.get(one.producer_id))]
+        return [
+            transaction for transaction in candidates if not _is_known(transaction, known.get(transaction.producer_id))
+        ]
 
 
 def _open(partition: TopicPartition, producer: ActiveProducer) -> OpenTransaction:
@@ -181,11 +187,11 @@ def _open(partition: TopicPartition, producer: ActiveProducer) -> OpenTransactio
     )
 
 
-def _is_known(one: OpenTransaction, described: TransactionDescription | None) -> bool:
+def _is_known(transaction: OpenTransaction, described: TransactionDescription | None) -> bool:
     """Whether a coordinator has a transaction that the one in a partition is part of, and will end it."""
     return (
         described is not None
-        and one.partition in described.partitions
-        and described.producer_epoch >= one.producer_epoch
+        and transaction.partition in described.partitions
+        and described.producer_epoch >= transaction.producer_epoch
         and described.state in ("Ongoing", "PrepareCommit", "PrepareAbort")
     )

@@ -1,4 +1,4 @@
-"""How the leader of a classic group shares out partitions. Pure: members and topics in, assignments out."""
+"""The client-side assignors of classic groups. Pure: members and topics in, assignments out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kavka.model.types import TopicPartition
 
 
 class Subscriber(NamedTuple):
-    """A member that wants topics, and what it had so far."""
+    """A member's subscription, and the partitions it owns."""
 
     topics: frozenset[str]
     owned: frozenset[TopicPartition] = frozenset()
@@ -69,7 +69,7 @@ def assign_sticky(members: Subscribers, counts: Counts) -> Assignment:
 
 
 def assign_cooperative(members: Subscribers, counts: Counts) -> Assignment:
-    """As the sticky one, but what must change hands is given to nobody until its owner has let go of it."""
+    """As the sticky one, but a partition that moves is assigned to nobody until its owner has revoked it."""
     found = assign_sticky(members, counts)
     owners = {tp: id_ for id_, owned in _kept(members, counts).items() for tp in owned}
     return {id_: {tp for tp in given if owners.get(tp, id_) == id_} for id_, given in found.items()}

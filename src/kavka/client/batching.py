@@ -46,7 +46,7 @@ class Outcome(NamedTuple):
 
 
 class Batch:
-    """Records of one partition on their way to the broker."""
+    """A batch of one partition, from its first record to its outcome."""
 
     __slots__ = (
         "_encoded",
@@ -102,7 +102,7 @@ class Batch:
         return (self.base_sequence + self.builder.count) & _SEQUENCE_MASK
 
     def number(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """Give it its place in the producer's sequence."""
+        """Give it its producer id, epoch and base sequence."""
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         self.base_sequence = base_sequence
@@ -219,7 +219,7 @@ class PartitionQueue:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing waits and nothing is on its way."""
+        """Whether nothing waits and nothing is in flight."""
         return not self.waiting and not self.sent
 
     @property
@@ -228,7 +228,7 @@ class PartitionQueue:
         return self._broken
 
     def drop_unsent(self) -> list[Batch]:
-        """Take out all batches but those whose answer may still come."""
+        """Take out all batches but those in flight."""
         dropped = [batch for batch in self.sent if not batch.in_flight] + list(self.waiting)
         self.sent = [batch for batch in self.sent if batch.in_flight]
         self.waiting.clear()
@@ -262,7 +262,7 @@ class PartitionQueue:
         return batch if batch.ready_at <= now or len(self.waiting) > 1 else None
 
     def take(self, batch: Batch) -> None:
-        """Mark the candidate as on its way."""
+        """Mark the candidate as in flight."""
         if self.waiting and self.waiting[0] is batch:
             self.waiting.popleft()
             self.sent.append(batch)
@@ -293,13 +293,13 @@ class PartitionQueue:
         self._broken = self._idempotent
 
     def out_of_order(self, batch: Batch) -> None:
-        """The broker misses what comes before the batch: find out whether it may still arrive."""
+        """OUT_OF_ORDER_SEQUENCE_NUMBER: the broker misses an earlier batch; find out whether it may still arrive."""
         follows_acked = batch.base_sequence == (self._last_acked + 1) & _SEQUENCE_MASK
         if (self._unresolved is None and follows_acked) or batch.base_sequence == self._unresolved:
             self._broken = True
 
     def lost_state(self) -> None:
-        """The broker no longer knows the producer: start a new sequence."""
+        """UNKNOWN_PRODUCER_ID: start a new sequence."""
         self._broken = True
 
     def split(self, batch: Batch, parts: Sequence[Batch]) -> None:

@@ -80,7 +80,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Hang up and end the thread."""
+        """Close the connections and end the thread."""
         if not self._loop.is_closed():
             self.run(self.pool.close())
             self._stop()
@@ -333,11 +333,11 @@ class Producer:
         self._client.run(begin())
 
     def commit(self) -> None:
-        """Make all of the transaction visible; raises what went wrong with it, and then it must be aborted."""
+        """Commit the transaction; raises what went wrong with it, and then it must be aborted."""
         self._client.run(self._handed(self._inner.commit))
 
     def abort(self) -> None:
-        """Let nothing of the transaction have been."""
+        """Abort the transaction."""
 
         async def abort() -> None:
             await self._move()
@@ -359,16 +359,16 @@ class Producer:
             raise
 
     def send_offsets(self, offsets: Mapping[TopicPartition, int], group: str | GroupConsumer) -> None:
-        """Let a group have read up to these offsets, if the transaction is committed."""
+        """Commit these offsets of a group with the transaction."""
         self._client.run(self._inner.send_offsets(offsets, group if isinstance(group, str) else group._inner))
 
     def prepare(self) -> PreparedTransaction:
-        """Write all of the transaction, and leave open how it ends (two-phase commit): only `complete` may follow."""
+        """Write all of the transaction and prepare it (two-phase commit): only `complete` may follow."""
         return self._client.run(self._handed(self._inner.prepare))
 
     @property
     def kept(self) -> PreparedTransaction | None:
-        """The transaction of an earlier instance that waits for `complete`."""
+        """The prepared transaction of an earlier instance, which waits for `complete`."""
         return self._inner.kept
 
     def complete(self, decided: PreparedTransaction | None) -> bool:
@@ -500,11 +500,11 @@ class GroupConsumer(Consumer):
         return self._inner.assignment
 
     def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Remember how far the group has read: behind all records that were given out, or these offsets."""
+        """Commit offsets: behind all records that were given out, or these."""
         self._client.run(self._inner.commit(offsets))
 
     def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
-        """How far the group has read these partitions, or all that are assigned."""
+        """The committed offsets of these partitions, or of all that are assigned."""
         return self._client.run(self._inner.committed(*partitions))
 
 

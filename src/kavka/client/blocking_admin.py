@@ -13,7 +13,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Runs(Protocol):
+class AdminRunner(Protocol):
     """A client that runs coroutines for code that has no event loop."""
 
     pool: Pool
@@ -39,7 +39,7 @@ class _Blocking(Generic[T, P]):
 class Admin:
     """The admin client; its methods are those of `kavka.client.Admin`."""
 
-    def __init__(self, client: Runs) -> None:
+    def __init__(self, client: AdminRunner) -> None:
         self._client = client
         self._inner = _admin.Admin(client.pool)
 
@@ -72,6 +72,7 @@ class Admin:
     describe_features = _Blocking(_admin.Admin.describe_features)
     update_features = _Blocking(_admin.Admin.update_features)
     describe_log_dirs = _Blocking(_admin.Admin.describe_log_dirs)
+    move_replicas = _Blocking(_admin.Admin.move_replicas)
     describe_producers = _Blocking(_admin.Admin.describe_producers)
     elect_leaders = _Blocking(_admin.Admin.elect_leaders)
     reassign = _Blocking(_admin.Admin.reassign)

@@ -22,24 +22,26 @@ class ShareOptions(TypedDict, total=False):
     max_records: int
 
 
-class Held(Protocol):
+class OpenShareConsumer(Protocol):
     """The block that the asyncio consumer is used in."""
 
     def close(self, *, failed: bool = False) -> None:
         """Leave it."""
 
 
-class Runs(Protocol):
+class ShareRunner(Protocol):
     """A client whose loop runs in a thread."""
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """What some work comes to."""
+        """Run a coroutine and wait for its result."""
 
 
 class ShareConsumer:
     """Takes records from topics as a member of a share group."""
 
-    def __init__(self, client: Runs, inner: AsyncShareConsumer, hold: Callable[[AsyncShareConsumer], Held]) -> None:
+    def __init__(
+        self, client: ShareRunner, inner: AsyncShareConsumer, hold: Callable[[AsyncShareConsumer], OpenShareConsumer]
+    ) -> None:
         self._client = client
         self._inner = inner
         self._held = hold(inner)
@@ -53,11 +55,11 @@ class ShareConsumer:
         self._held.close(failed=kind is not None)
 
     def close(self) -> None:
-        """Say what is to be said of records, and leave the group."""
+        """Send the acknowledgements, and leave the group."""
         self._held.close()
 
     def read(self, wait_ms: int | None = None, *, at_most: int | None = None) -> list[ShareRecord]:
-        """Records, when there are some, or none when the time is up; implicitly this accepts those before them."""
+        """The next records, or none when the time is up; without explicit acknowledgement this accepts those before."""
         return self._client.run(self._inner.read(wait_ms, at_most=at_most))
 
     def __iter__(self) -> Iterator[ShareRecord]:
@@ -65,19 +67,19 @@ class ShareConsumer:
             yield from self.read(at_most=1)
 
     def accept(self, record: ShareRecord) -> None:
-        """The record is dealt with."""
+        """Acknowledge a record as accepted: it is dealt with."""
         self.acknowledge(record, "accept")
 
     def release(self, record: ShareRecord) -> None:
-        """Somebody else shall try."""
+        """Acknowledge a record as released: it is available to other members again."""
         self.acknowledge(record, "release")
 
     def reject(self, record: ShareRecord) -> None:
-        """Nobody can deal with the record: it is not delivered again."""
+        """Acknowledge a record as rejected: it is archived, and not delivered again."""
         self.acknowledge(record, "reject")
 
     def acknowledge(self, record: ShareRecord, how: Acknowledgement) -> None:
-        """Say what has become of a record that was given out; it is sent with the next request, or by `commit`."""
+        """Acknowledge an acquired record; that is sent with the next request, or by `commit`."""
 
         async def say() -> None:
             self._inner.acknowledge(record, how)
@@ -85,14 +87,14 @@ class ShareConsumer:
         self._client.run(say())
 
     def renew(self) -> None:
-        """Lock all records for longer that were given out and are not acknowledged; raises KafkaError."""
+        """Renew the acquisition locks of all records that are not acknowledged yet; raises KafkaError."""
         self._client.run(self._inner.renew())
 
     def commit(self) -> None:
-        """Send what was said of records and wait until it is written; raises KafkaError if some of it is refused."""
+        """Send the acknowledgements and wait until they are written; raises KafkaError if one is refused."""
         self._client.run(self._inner.commit())
 
     @property
     def assignment(self) -> list[TopicPartition]:
-        """The partitions that this member reads; others may read them too."""
+        """The partitions assigned to this member; other members may have them too."""
         return self._inner.assignment

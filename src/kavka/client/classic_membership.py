@@ -1,4 +1,4 @@
-"""Being a member of a classic group: join, sync, heartbeat, and share out the partitions when leading."""
+"""Being a member of a classic group: join, sync, heartbeat, and assign the partitions as group leader."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class ClassicMembership(BaseMembership):
         self._counts: dict[str, int] = {}
 
     async def run(self) -> None:
-        """Join, and again whenever the group gathers anew, until cancelled."""
+        """Join, and rejoin at every rebalance, until cancelled."""
         attempt = 0
         while True:
             try:
@@ -84,7 +84,7 @@ class ClassicMembership(BaseMembership):
                 return
 
     async def leave(self) -> None:
-        """Leave the group; a static member keeps its seat."""
+        """Leave the group; a static member keeps its assignment."""
         if self.member_id and self._subscription.instance_id is None:
             request = LeaveGroupRequest(
                 group_id=self._link.group_id, members=[MemberIdentity(member_id=self.member_id)]
@@ -95,7 +95,7 @@ class ClassicMembership(BaseMembership):
     # -- one generation -------------------------------------------------------------------------------
 
     async def _gather(self) -> None:
-        """Join, get what is ours, and have the user take it."""
+        """Join and sync, and have the user take the assignment."""
         if not self._cooperative and self._owned:
             await self._hand_over(frozenset())
         joined = await self._join()
@@ -138,7 +138,9 @@ class ClassicMembership(BaseMembership):
             by_topic.setdefault(tp.topic, []).append(tp.partition)
         subscription = ConsumerProtocolSubscription(
             topics=sorted(self._subscription.topics),
-            owned_partitions=[OwnedPartitions(topic=topic, partitions=some) for topic, some in by_topic.items()],
+            owned_partitions=[
+                OwnedPartitions(topic=topic, partitions=partitions) for topic, partitions in by_topic.items()
+            ],
             generation_id=self.epoch,
             rack_id=self._subscription.rack,
         )
@@ -152,7 +154,7 @@ class ClassicMembership(BaseMembership):
         for member in members:
             said = read_subscription(member.metadata)
             owned = frozenset(
-                TopicPartition(one.topic, index) for one in said.owned_partitions for index in one.partitions
+                TopicPartition(topic.topic, index) for topic in said.owned_partitions for index in topic.partitions
             )
             subscribers[member.member_id] = Subscriber(frozenset(said.topics), owned, said.generation_id)
         wanted = {topic for member in subscribers.values() for topic in member.topics}
@@ -189,8 +191,8 @@ class ClassicMembership(BaseMembership):
         if not answer.assignment:
             return frozenset()
         assigned = read_assignment(answer.assignment).assigned_partitions
-        await self._pool.refresh(one.topic for one in assigned)
-        return frozenset(TopicPartition(one.topic, index) for one in assigned for index in one.partitions)
+        await self._pool.refresh(topic.topic for topic in assigned)
+        return frozenset(TopicPartition(topic.topic, index) for topic in assigned for index in topic.partitions)
 
     # -- between rebalances -----------------------------------------------------------------------------
 

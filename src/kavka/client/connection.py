@@ -272,9 +272,9 @@ class Connection:
         if self.transport is not None:
             self.transport.abort()
         sent, self._sent = self._sent, deque()
-        for each in sent:
-            if not each.answer.done():
-                each.answer.set_exception(type(error)(error.message))
+        for request in sent:
+            if not request.answer.done():
+                request.answer.set_exception(type(error)(error.message))
         if self.on_lost is not None:
             self.on_lost(error)
 

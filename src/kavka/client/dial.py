@@ -66,7 +66,7 @@ def parse_bootstrap(bootstrap: str | Iterable[str]) -> list[tuple[str, int]]:
     strange = next((part for part in parts if not isinstance(part, str)), None)
     if strange is not None:
         raise TypeError(f"an address is a text such as 'host:9092', not {strange!r}")
-    addresses = [parse_address(each) for part in parts for each in part.split(",") if each.strip()]
+    addresses = [parse_address(address) for part in parts for address in part.split(",") if address.strip()]
     if not addresses:
         raise ValueError("no bootstrap address given")
     return addresses

@@ -64,6 +64,11 @@ class FetchedPartition:
         if reason == TRUNCATED and not self._batches:
             raise MessageTooLarge(f"{topic_partition}: the batch at offset {position} is larger than a fetch may be")
 
+    @property
+    def leader_epoch(self) -> int:
+        """The leader epoch of the last whole batch."""
+        return self._batches[-1].leader_epoch if self._batches else -1
+
     def batches(self) -> Iterator[tuple[list[ConsumerRecord], int]]:
         """For each batch the records the consumer may see, perhaps none, and the offset after the batch.
 
@@ -88,7 +93,7 @@ class FetchedPartition:
     def _records(self, info: BatchInfo, position: int) -> list[ConsumerRecord]:
         fields = record_fields(self._data, info)
         if info.base_offset < position:  # a fetch begins with the batch that holds its offset
-            fields = [each for each in fields if each[0] >= position]
+            fields = [record for record in fields if record[0] >= position]
         return list(map(_make, map(self.topic_partition.__add__, fields)))
 
 

@@ -46,16 +46,19 @@ class FetchOptions:
     partition_bytes: int
     prefetch_bytes: int
     check_crc: bool
+    notices_truncation: bool = False
+    """Whether a log that no longer has what was fetched of it is out of range, though it may have grown since."""
 
 
 class Assigned:
-    """Where one partition is read. A seek replaces it, so that what is on its way to the old place is not taken."""
+    """The position in one partition. A seek replaces it, so that fetches in flight for the old one are not taken."""
 
     __slots__ = (
         "buffered",
         "failed_attempts",
         "fetch_at",
         "high_watermark",
+        "last_fetched_epoch",
         "last_stable_offset",
         "log_start_offset",
         "not_before",
@@ -68,6 +71,7 @@ class Assigned:
         self.topic_partition = topic_partition
         self.position = position
         self.fetch_at = position
+        self.last_fetched_epoch = -1
         self.buffered = 0
         self.failed_attempts = 0
         self.not_before = 0.0
@@ -161,6 +165,10 @@ class Fetcher:
         self._notify()
         if self._pool.view.missing(self.assigned):
             self._refresh_soon()
+        self._poll_leaders()
+
+    def _poll_leaders(self) -> None:
+        """Poll the leaders that are not polled yet: others who use the pool may have learned of them."""
         for tp in self.assigned:
             leader = self._pool.view.leader(*tp)
             if leader >= 0 and leader not in self._polled:
@@ -188,6 +196,7 @@ class Fetcher:
         failures = 0
         try:
             while any(self._pool.view.leader(*tp) == node for tp in self.assigned):
+                self._poll_leaders()
                 changed = self._changed
                 wanted = self._wanted(node)
                 if not wanted:
@@ -214,6 +223,7 @@ class Fetcher:
                 self._received(wanted, answer)
         finally:
             self._polled.discard(node)
+        self._look_around()
 
     def _wanted(self, node: int) -> dict[TopicPartition, Assigned]:
         now = self._loop.time()
@@ -237,6 +247,7 @@ class Fetcher:
                     partition=tp.partition,
                     current_leader_epoch=known.leader_epoch if known is not None else -1,
                     fetch_offset=state.fetch_at,
+                    last_fetched_epoch=state.last_fetched_epoch if self._options.notices_truncation else -1,
                     partition_max_bytes=self._options.partition_bytes,
                 )
             )
@@ -266,6 +277,8 @@ class Fetcher:
                     continue
                 if row.error_code:
                     self._failed(asked, error_for(row.error_code))
+                elif row.diverging_epoch.epoch >= 0:
+                    self._out_of_range(asked)
                 else:
                     self._accept(asked, row)
         if self._pool.stale:
@@ -281,7 +294,8 @@ class Fetcher:
         aborted = None
         if self._options.read_committed:
             aborted = [
-                AbortedTransaction(each.producer_id, each.first_offset) for each in row.aborted_transactions or ()
+                AbortedTransaction(transaction.producer_id, transaction.first_offset)
+                for transaction in row.aborted_transactions or ()
             ]
         assert isinstance(row.records, memoryview)
         try:
@@ -292,6 +306,7 @@ class Fetcher:
             self._fail([state], error)
             return
         state.fetch_at = fetched.next_offset
+        state.last_fetched_epoch = fetched.leader_epoch
         state.buffered += fetched.size
         self._arrived.append((state, fetched))
         self._data.set()

@@ -1,4 +1,4 @@
-"""The consumer as a member of a group: it reads what the group gives it, and remembers how far it has read."""
+"""The consumer as a member of a group: it reads the partitions it is assigned, and commits offsets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GOODBYE_SECONDS: Final = 5.0
 """How long committing and leaving may take where the block is left by an exception or a cancellation."""
 
 Callback = Callable[[Partitions], Awaitable[None] | None]
-"""Is told of partitions; may be async."""
+"""Called with partitions; may be async."""
 
 
 class GroupConsumer(Consumer):
@@ -173,17 +173,17 @@ class GroupConsumer(Consumer):
 
     @property
     def group(self) -> str:
-        """The group's name."""
+        """The group id."""
         return self._group
 
     @property
     def instance_id(self) -> str | None:
-        """The name of a seat that this member keeps over restarts, if it has one."""
+        """The group instance id, if this is a static member."""
         return self._subscription.instance_id
 
     @property
     def member_id(self) -> str:
-        """The name of this member in its group."""
+        """The member id."""
         return self._joined()[0].member_id
 
     @property
@@ -209,11 +209,11 @@ class GroupConsumer(Consumer):
     # -- offsets ----------------------------------------------------------------------------------------
 
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Remember how far the group has read: behind all records that were given out, or these offsets."""
+        """Commit offsets: behind all records that were given out, or these."""
         await self._commit(dict(self._given) if offsets is None else offsets)
 
     async def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
-        """How far the group has read these partitions, or all that are assigned; None where nothing is committed."""
+        """The committed offsets of these partitions, or of all that are assigned; None where there is none."""
         _, link = self._joined()
         chosen = partitions or tuple(self.assignment)
         found = await fetch_offsets(link, chosen)
@@ -334,14 +334,14 @@ class GroupConsumer(Consumer):
         return done
 
     async def _give_up(self, member: Member) -> None:
-        """The group has gone on without us: what we had is somebody else's."""
+        """This member was fenced: its partitions are lost."""
         lost = member.owned
         self._forget(lost)
         member.settle(frozenset())
         await call(self._on_lost or self._on_revoked, lost)
 
     async def _take(self, member: Member, wanted: Partitions) -> None:
-        """Give back what is not ours any more, and take what is."""
+        """Revoke the partitions that are not assigned any more, and take the new ones."""
         gone, new = member.owned - wanted, wanted - member.owned
         if gone:
             if self._auto_commit_ms is not None:
@@ -368,9 +368,9 @@ class GroupConsumer(Consumer):
                 known.pop(tp, None)
 
     async def _positions(self, partitions: Partitions) -> dict[TopicPartition, int]:
-        """Where to go on: behind what was committed, else where the user says."""
+        """The positions to read from: the committed offsets, else where the user says."""
         _, link = self._joined()
-        found = {tp: one.offset for tp, one in (await fetch_offsets(link, sorted(partitions))).items()}
+        found = {tp: committed.offset for tp, committed in (await fetch_offsets(link, sorted(partitions))).items()}
         self._committed |= found
         fresh = [tp for tp in partitions if tp not in found]
         if fresh:

@@ -24,7 +24,7 @@ from kavka.protocol.schemas.find_coordinator import FindCoordinatorRequest, Find
 
 R = TypeVar("R")
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -90,7 +90,7 @@ class GroupLink:
             wait = self._pool.retry_delay(attempt)
             if once or loop.time() + wait > deadline:
                 raise failure
-            log.debug("%s for %r is sent again: %s", type(request).__name__, self.group_id, failure)
+            logger.debug("retrying %s for %r: %s", type(request).__name__, self.group_id, failure)
             await asyncio.sleep(wait)
         raise AssertionError("unreachable")
 

@@ -32,11 +32,11 @@ UNSTABLE_TRIES: Final = 300
 WAIT_S: Final = 0.1
 
 Identity = Callable[[], tuple[str, int]]
-"""Who commits: a member's id and its epoch or generation at the moment."""
+"""Who commits: a member id, and its member epoch or generation at the moment."""
 
 
 class CommittedOffset(NamedTuple):
-    """How far a group has read a partition, and what was noted with it."""
+    """The committed offset of a group in a partition, and its metadata."""
 
     offset: int
     leader_epoch: int = -1
@@ -101,10 +101,12 @@ async def fetch_offsets(
     )
     for attempt in count(1):
         answer = await link.ask(
-            request, OffsetFetchResponse, code=lambda one: one.groups[0].error_code, at_most=BY_NAME_UNTIL
+            request, OffsetFetchResponse, code=lambda response: response.groups[0].error_code, at_most=BY_NAME_UNTIL
         )
         group = answer.groups[0]
-        code = group.error_code or max((row.error_code for one in group.topics for row in one.partitions), default=0)
+        code = group.error_code or max(
+            (row.error_code for topic in group.topics for row in topic.partitions), default=0
+        )
         if code == UnstableOffsetCommit.code and attempt < UNSTABLE_TRIES:
             await asyncio.sleep(WAIT_S)  # a transaction is about to end
             continue

@@ -75,7 +75,7 @@ class Member(Protocol):
 
     @property
     def owned(self) -> Partitions:
-        """What the member has."""
+        """The partitions the member owns."""
 
     async def run(self) -> None:
         """Be a member until cancelled."""
@@ -100,7 +100,7 @@ class BaseMembership:
         self.offer: Partitions | None = None
         """What the member shall have, when the user has not taken it yet."""
         self.lost = False
-        """Whether the group has gone on without this member: what it had is not its own any more."""
+        """Whether this member was fenced: the partitions it owned are lost."""
         self.failure: KafkaError | None = None
         """Why this member cannot be in the group."""
         self.member_id = ""
@@ -117,7 +117,7 @@ class BaseMembership:
 
     @property
     def owned(self) -> Partitions:
-        """What the member has."""
+        """The partitions the member owns."""
         return self._owned
 
     def take(self) -> Partitions:
@@ -232,7 +232,7 @@ class ConsumerMembership(BaseMembership):
         self._settled += 1
 
     async def leave(self) -> None:
-        """Leave the group; a static member keeps its seat."""
+        """Leave the group; a static member keeps its assignment."""
         if self.epoch > JOINING:
             epoch = LEAVING if self._subscription.instance_id is None else LEAVING_SEAT
             request = ConsumerGroupHeartbeatRequest(
@@ -319,14 +319,14 @@ class AssignedTopic(Protocol):
 
 async def named(pool: Pool, assigned: Sequence[AssignedTopic]) -> Partitions:
     """An assignment by the names of its topics; one that is not known here is asked for."""
-    ids = {one.topic_id for one in assigned}
+    ids = {topic.topic_id for topic in assigned}
     if not ids <= pool.view.names.keys():
         answer = await pool.request(MetadataRequest(topics=None), MetadataResponse)
         await pool.refresh(topic.name for topic in answer.topics if topic.topic_id in ids and topic.name)
     names = pool.view.names
     return frozenset(
-        TopicPartition(names[one.topic_id], index)
-        for one in assigned
-        if one.topic_id in names
-        for index in one.partitions
+        TopicPartition(names[topic.topic_id], index)
+        for topic in assigned
+        if topic.topic_id in names
+        for index in topic.partitions
     )

@@ -93,7 +93,7 @@ class Pool:
         await self.close()
 
     async def close(self) -> None:
-        """Hang up everywhere."""
+        """Close all connections."""
         self._closed = True
         for line in self._lines.values():
             line.close()

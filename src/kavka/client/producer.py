@@ -13,7 +13,7 @@ from kavka.client.group_offsets import nobody
 from kavka.client.partitioner import StickyPartitioner, partition_for_key
 from kavka.client.pool import Pool
 from kavka.client.sender import REQUEST_OVERHEAD, Sender, SenderOptions
-from kavka.client.transactions import PreparedTransaction, State, Transactor
+from kavka.client.transactions import PreparedTransaction, Transactor, TransactorState
 from kavka.model.clock import Clock, SystemClock
 from kavka.model.errors import (
     KafkaError,
@@ -150,7 +150,10 @@ class Producer:
         try:
             if kind is None and self._transactor is None:
                 await sender.flush()
-            elif self._transactor is not None and self._transactor.state in (State.OPEN, State.FAILED):
+            elif self._transactor is not None and self._transactor.state in (
+                TransactorState.OPEN,
+                TransactorState.FAILED,
+            ):
                 # What is left open is aborted by the coordinator in any case, only later.
                 with contextlib.suppress(KafkaError):
                     await self.abort()
@@ -202,7 +205,7 @@ class Producer:
         if timestamp is None:
             timestamp = self._clock.now_ms()
         if self._transactor is not None:
-            self._transactor.require(State.OPEN)
+            self._transactor.require(TransactorState.OPEN)
             await self._transactor.write_to(TopicPartition(topic, partition))
         delivery, full = sender.append(TopicPartition(topic, partition), size, key, value, timestamp, headers)
         if full:
@@ -235,16 +238,16 @@ class Producer:
         self._transactions()[0].begin()
 
     async def commit(self) -> None:
-        """Make all of the transaction visible; raises what went wrong with it, and then it must be aborted."""
+        """Commit the transaction; raises what went wrong with it, and then it must be aborted."""
         transactor, sender = self._transactions()
-        if transactor.state is not State.PREPARED:
+        if transactor.state is not TransactorState.PREPARED:
             await self._written(transactor, sender)
         await self._end(transactor, sender, commit=True)
 
     async def abort(self) -> None:
-        """Let nothing of the transaction have been."""
+        """Abort the transaction."""
         transactor, sender = self._transactions()
-        transactor.require(State.OPEN, State.FAILED, State.PREPARED)
+        transactor.require(TransactorState.OPEN, TransactorState.FAILED, TransactorState.PREPARED)
         reason = TransactionAbortable("the transaction was aborted")
         if await sender.discard(reason):
             transactor.fail(reason)
@@ -259,13 +262,13 @@ class Producer:
             await self.commit()
         except BaseException:
             transactor, _ = self._transactions()
-            if transactor.state in (State.OPEN, State.FAILED):
+            if transactor.state in (TransactorState.OPEN, TransactorState.FAILED):
                 with contextlib.suppress(KafkaError):
                     await self.abort()
             raise
 
     async def send_offsets(self, offsets: Mapping[TopicPartition, int], group: str | GroupConsumer) -> None:
-        """Let a group have read up to these offsets, if the transaction is committed.
+        """Commit these offsets of a group with the transaction.
 
         Given a consumer instead of a name, only as long as it is a member that may commit.
         """
@@ -278,7 +281,7 @@ class Producer:
             )
 
     async def prepare(self) -> PreparedTransaction:
-        """Write all of the transaction, and leave open how it ends (two-phase commit): only `complete` may follow.
+        """Write all of the transaction and prepare it (two-phase commit): only `complete` may follow.
 
         No timeout aborts it. Keep the result with the decision to commit: after a restart, it tells whether the
         decision was about the transaction that is still open.
@@ -287,19 +290,19 @@ class Producer:
         if not self._two_phase_commit:
             raise RuntimeError("prepare is for producers with two_phase_commit")
         await self._written(transactor, sender)
-        transactor.state = State.PREPARED
+        transactor.state = TransactorState.PREPARED
         return PreparedTransaction(*transactor.producer)
 
     @property
     def kept(self) -> PreparedTransaction | None:
-        """The transaction of an earlier instance that waits for `complete`."""
+        """The prepared transaction of an earlier instance, which waits for `complete`."""
         return self._transactions()[0].kept
 
     async def complete(self, decided: PreparedTransaction | None) -> bool:
         """Commit the prepared transaction if it is the one that was decided for, else abort it; whether it was."""
         transactor, sender = self._transactions()
-        transactor.require(State.PREPARED, State.IDLE)
-        if transactor.state is State.IDLE:
+        transactor.require(TransactorState.PREPARED, TransactorState.IDLE)
+        if transactor.state is TransactorState.IDLE:
             return False  # nothing is open: it has been ended already
         prepared = transactor.kept or PreparedTransaction(*transactor.producer)
         await self._end(transactor, sender, commit=prepared == decided)
@@ -307,12 +310,12 @@ class Producer:
 
     async def _written(self, transactor: Transactor, sender: Sender) -> None:
         """Wait until all of the transaction is acknowledged."""
-        transactor.require(State.OPEN)
+        transactor.require(TransactorState.OPEN)
         try:
             await sender.flush()
         except KafkaError as error:
             transactor.sending_failed(error)
-        transactor.require(State.OPEN)
+        transactor.require(TransactorState.OPEN)
 
     async def _end(self, transactor: Transactor, sender: Sender, *, commit: bool) -> None:
         await transactor.end(commit=commit)

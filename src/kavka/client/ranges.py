@@ -196,5 +196,8 @@ def _chunk(tp: TopicPartition, position: int, row: PartitionData, read_committed
         raise MessageTooLarge(f"{tp}: the batch at offset {position} is larger than a fetch may be")
     aborted = None
     if read_committed:
-        aborted = [AbortedTransaction(each.producer_id, each.first_offset) for each in row.aborted_transactions or ()]
+        aborted = [
+            AbortedTransaction(transaction.producer_id, transaction.first_offset)
+            for transaction in row.aborted_transactions or ()
+        ]
     return Chunk(data, batches, aborted, position, batches[-1].last_offset + 1)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kavka.client.sasl import Begin, Ground, login_of
+from kavka.client.providers import resolved
+from kavka.client.sasl import Begin, LoginSetup, login_of
 from kavka.model.settings.client import SASL_MECHANISM, SECURITY_PROTOCOL, security_values
 
 if TYPE_CHECKING:
@@ -27,11 +28,12 @@ class Security:
 def security_of(options: Mapping[str, Any] | None) -> Security | None:
     """What a client's options ask for, None for plain text; raises SettingError for what cannot be honoured.
 
-    Options are those of Kafka's `client.properties`; one that is no text, a function that gets tokens, is for its
-    mechanism.
+    Options are those of Kafka's `client.properties`, references to config providers included; one that is no text, a
+    function that gets tokens, is for its mechanism.
     """
     if not options:
         return None
+    options = resolved(options)
     settings = security_values({name: text for name, text in options.items() if isinstance(text, str)})
     protocol = settings[SECURITY_PROTOCOL]
     context: Callable[[], ssl.SSLContext] | None = None
@@ -45,7 +47,7 @@ def security_of(options: Mapping[str, Any] | None) -> Security | None:
         return Security(context) if context is not None else None
     mechanism = settings[SASL_MECHANISM]
     others = {name: value for name, value in options.items() if not isinstance(value, str)}
-    return Security(context, mechanism, login_of(Ground(mechanism, settings, others)))
+    return Security(context, mechanism, login_of(LoginSetup(mechanism, settings, others)))
 
 
 class SecuredBootstrap(str):

@@ -317,7 +317,11 @@ class Sender:
         if row.error_code in (0, DuplicateSequenceNumber.code):
             self._acknowledged(queue, batch, Outcome(row.base_offset, row.log_append_time_ms))
             return
-        details = [each.batch_index_error_message for each in row.record_errors if each.batch_index_error_message]
+        details = [
+            record_error.batch_index_error_message
+            for record_error in row.record_errors
+            if record_error.batch_index_error_message
+        ]
         message = details[0] if details else row.error_message
         self._failed_attempt(queue, batch, error_for(row.error_code, message))
 

@@ -25,13 +25,14 @@ from kavka.client.share_session import (
     ShareRecord,
     ShareSession,
 )
-from kavka.model.errors import GroupAuthorizationFailed, KafkaError, TopicAuthorizationFailed
+from kavka.model.errors import CorruptMessage, GroupAuthorizationFailed, KafkaError, TopicAuthorizationFailed
 from kavka.model.types import TopicPartition, Uuid
 
 GOODBYE_SECONDS: Final = 5.0
 NO_PARTITIONS_SECONDS: Final = 0.2
 NOTHING_TO_RENEW_SECONDS: Final = 0.2
-FATAL: Final = (GroupAuthorizationFailed, TopicAuthorizationFailed)
+TOLD: Final = (CorruptMessage, GroupAuthorizationFailed, TopicAuthorizationFailed)
+"""Errors of a fetch that `read` raises, once each; after the others it is tried again."""
 
 Acknowledgement = Literal["accept", "release", "reject"]
 TYPES: Final[Mapping[str, int]] = {"accept": ACCEPT, "release": RELEASE, "reject": REJECT}
@@ -91,7 +92,7 @@ class ShareConsumer:
         self._fetching: set[int] = set()
         self._buffer: deque[ShareRecord] = deque()
         self._given: dict[TopicPartition, dict[int, ShareRecord]] = {}
-        """Records that were given out and not acknowledged."""
+        """Records that were acquired and given out, and are not acknowledged."""
         self._holder: dict[TopicPartition, ShareSession] = {}
         """The session in which a partition was last read."""
         self._failed: dict[TopicPartition, KafkaError] = {}
@@ -141,16 +142,16 @@ class ShareConsumer:
 
     @property
     def member_id(self) -> str:
-        """The name of this member in its group."""
+        """The member id."""
         return self._joined().member_id
 
     @property
     def assignment(self) -> list[TopicPartition]:
-        """The partitions that this member reads; others may read them too."""
+        """The partitions assigned to this member; other members may have them too."""
         return sorted(self._joined().assigned)
 
     async def read(self, wait_ms: int | None = None, *, at_most: int | None = None) -> list[ShareRecord]:
-        """Records, when there are some, or none when the time is up; implicitly this accepts those before them."""
+        """The next records, or none when the time is up; without explicit acknowledgement this accepts those before."""
         if not self._explicit:
             self._accept_given()
         loop = asyncio.get_running_loop()
@@ -178,33 +179,33 @@ class ShareConsumer:
     # -- acknowledging --------------------------------------------------------------------------------
 
     def accept(self, record: ShareRecord) -> None:
-        """The record is dealt with."""
+        """Acknowledge a record as accepted: it is dealt with."""
         self.acknowledge(record, "accept")
 
     def release(self, record: ShareRecord) -> None:
-        """Somebody else shall try."""
+        """Acknowledge a record as released: it is available to other members again."""
         self.acknowledge(record, "release")
 
     def reject(self, record: ShareRecord) -> None:
-        """Nobody can deal with the record: it is not delivered again."""
+        """Acknowledge a record as rejected: it is archived, and not delivered again."""
         self.acknowledge(record, "reject")
 
     def acknowledge(self, record: ShareRecord, how: Acknowledgement) -> None:
-        """Say what has become of a record that was given out; it is sent with the next request, or by `commit`."""
+        """Acknowledge an acquired record; that is sent with the next request, or by `commit`."""
         tp = TopicPartition(record.topic, record.partition)
         if self._given.get(tp, {}).pop(record.offset, None) is None:
-            raise ValueError(f"{tp} at offset {record.offset} was not given out, or is acknowledged already")
+            raise ValueError(f"{tp} at offset {record.offset} was not acquired, or is acknowledged already")
         self._holder[tp].say(tp, [record.offset], TYPES[how])
 
     async def renew(self) -> None:
-        """Lock all records for longer that were given out and are not acknowledged; raises KafkaError."""
+        """Renew the acquisition locks of all records that are not acknowledged yet; raises KafkaError."""
         await self._renew_given()
         self._raise_failed()
 
     async def commit(self) -> None:
-        """Send what was said of records and wait until it is written; raises KafkaError if some of it does not count.
+        """Send the acknowledgements and wait until they are written; raises KafkaError if one is refused.
 
-        Implicitly all records count as accepted that were given out.
+        Without explicit acknowledgement all records that were given out are accepted.
         """
         if not self._explicit:
             self._accept_given()
@@ -217,7 +218,7 @@ class ShareConsumer:
         self._given.clear()
 
     async def _send_all(self, *, last: bool = False) -> None:
-        for outcomes in await asyncio.gather(*(one.acknowledge(last=last) for one in self._sessions.values())):
+        for outcomes in await asyncio.gather(*(session.acknowledge(last=last) for session in self._sessions.values())):
             self._note(outcomes)
 
     async def _renew_given(self) -> None:
@@ -234,7 +235,7 @@ class ShareConsumer:
                 await asyncio.sleep(NOTHING_TO_RENEW_SECONDS)
                 continue
             await self._renew_given()
-            await asyncio.sleep(min(one.lock_ms for one in self._sessions.values()) / 3000)
+            await asyncio.sleep(min(session.lock_ms for session in self._sessions.values()) / 3000)
 
     def _note(self, outcomes: Outcomes) -> None:
         self._failed |= {tp: error for tp, error in outcomes.items() if error is not None}
@@ -242,20 +243,21 @@ class ShareConsumer:
     def _raise_failed(self) -> None:
         failed, self._failed = self._failed, {}
         for tp, error in failed.items():
-            raise type(error)(f"{tp}: {error.message or 'what was said of its records does not count'}")
+            raise type(error)(f"{tp}: {error.message or 'acknowledgements were refused'}")
 
     def _raise_failure(self) -> None:
-        failure = self._failure or self._joined().failure
+        failure, self._failure = self._failure or self._joined().failure, None
         if failure is not None:
             raise failure
 
     # -- fetching -----------------------------------------------------------------------------------
 
     def _fetch_everywhere(self) -> None:
-        """Fetch from every node that leads something of ours, and of which nothing is under way."""
+        """Fetch from every leader of an assigned partition that no fetch is in flight to."""
         wanted: dict[int, set[TopicPartition]] = {}
-        for tp in self._joined().assigned:
-            leader = self._pool.view.leader(*tp)
+        assigned, view = self._joined().assigned, self._pool.view
+        for tp in assigned:
+            leader = view.leader(*tp)
             if leader >= 0:
                 wanted.setdefault(leader, set()).add(tp)
         for node in {*wanted, *self._sessions}:
@@ -268,7 +270,7 @@ class ShareConsumer:
             if node not in self._fetching and (session.wanted or session.said):
                 self._fetching.add(node)
                 self._background.start(self._fetch(session))
-        if not wanted and not self._looking:
+        if (not wanted or view.missing(assigned)) and not self._looking:
             self._looking = True
             self._background.start(self._look_again())
 
@@ -289,7 +291,8 @@ class ShareConsumer:
                 self._holder[TopicPartition(record.topic, record.partition)] = session
             self._buffer.extend(fetched.records)
             if fetched.errors:
-                self._failure = next((one for one in fetched.errors.values() if isinstance(one, FATAL)), None)
+                told = (error for error in fetched.errors.values() if isinstance(error, TOLD))
+                self._failure = next(told, self._failure)
                 await asyncio.sleep(self._pool.retry_delay(1))
                 await self._refresh()
         except KafkaError as error:

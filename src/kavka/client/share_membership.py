@@ -1,4 +1,4 @@
-"""Being a member of a share group: heartbeats, which say what to read. Nothing has to be given back in time."""
+"""Being a member of a share group: heartbeats, whose answers assign partitions. Nothing has to be revoked in time."""
 
 from __future__ import annotations
 

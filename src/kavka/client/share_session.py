@@ -1,4 +1,4 @@
-"""One share session: what a member fetches from one node, and what it says of the records it got there.
+"""One share session: what a member fetches from one node, and how it acknowledges the records it got there.
 
 A node takes one request of a session at a time, and each must have the next epoch; a session that the node does not
 know any more begins anew, and what was to be said in the old one is lost: the records come again.
@@ -21,7 +21,7 @@ from kavka.model.errors import (
 from kavka.model.types import FileSlice, TopicPartition, Uuid
 from kavka.protocol.schemas import share_acknowledge as acknowledging
 from kavka.protocol.schemas import share_fetch as fetching
-from kavka.records.batch import TRUNCATED, Header, record_fields, scan_prefix
+from kavka.records.batch import BatchInfo, Header, record_fields, scan, scan_prefix
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 INITIAL: Final = 0
@@ -30,7 +30,7 @@ MAX_EPOCH: Final = 2**31 - 1
 LOST: Final = (ShareSessionNotFound, InvalidShareSessionEpoch)
 
 Said = dict[TopicPartition, dict[int, int]]
-"""By partition and offset: what is said of a record."""
+"""By partition and offset: the acknowledgement of a record."""
 Outcomes = dict[TopicPartition, KafkaError | None]
 
 
@@ -45,7 +45,7 @@ class ShareRecord(NamedTuple):
     value: bytes | None
     headers: tuple[Header, ...]
     delivery_count: int
-    """How often it was delivered, with this time."""
+    """Its delivery count, this delivery included."""
 
 
 class ShareFetchOptions(NamedTuple):
@@ -65,9 +65,9 @@ class Fetched(NamedTuple):
 
     records: list[ShareRecord]
     errors: dict[TopicPartition, KafkaError]
-    """Why partitions gave nothing."""
+    """By partition: the error of the fetch."""
     outcomes: Outcomes
-    """What has become of what was said."""
+    """By partition: the outcome of its acknowledgements."""
 
 
 class ShareSession:
@@ -78,10 +78,12 @@ class ShareSession:
         self.lock = asyncio.Lock()
         self.wanted: frozenset[TopicPartition] = frozenset()
         self.said: Said = {}
-        """What the next request says."""
+        """The acknowledgements that the next request carries."""
         self.lock_ms = 30_000
-        """How long a record is this member's, as the node said last."""
-        self._known: frozenset[TopicPartition] = frozenset()
+        """The duration of an acquisition lock, as the node said last."""
+        self._known: dict[TopicPartition, Uuid] = {}
+        """The partitions of the session, and the ids that their topics had."""
+        self._names: dict[Uuid, str] = {}
         self._epoch = INITIAL
         self._pool = pool
         self._lane = object()
@@ -90,11 +92,11 @@ class ShareSession:
         self._options = options
 
     def say(self, tp: TopicPartition, offsets: Iterable[int], what: int) -> None:
-        """Say something of records with the next request."""
+        """Acknowledge records with the next request."""
         self.said.setdefault(tp, {}).update(dict.fromkeys(offsets, what))
 
     async def fetch(self) -> Fetched:
-        """Say what is to be said, and get more records; raises KafkaError."""
+        """Send the acknowledgements, and fetch more records; raises KafkaError."""
         async with self.lock:
             if self._epoch == INITIAL and not self.wanted:
                 return Fetched([], {}, self._lose(ShareSessionNotFound("the share session has ended")))
@@ -104,11 +106,11 @@ class ShareSession:
                 fetched = self._read(await self._fetch(said))
             except KafkaError as error:
                 self._failed(error)
-                return Fetched([], dict.fromkeys(self.wanted, error), dict.fromkeys(said, error))
+                return Fetched([], dict.fromkeys(self.wanted, error), {**lost, **dict.fromkeys(said, error)})
             return fetched._replace(outcomes={**lost, **fetched.outcomes})
 
     async def acknowledge(self, *, last: bool = False, renews: Said | None = None) -> Outcomes:
-        """Say what is to be said, or that records are to be kept for longer; the last time ends the session."""
+        """Send the acknowledgements, renewals among them; the last time ends the session."""
         async with self.lock:
             if self._epoch == INITIAL:
                 return self._lose(ShareSessionNotFound("the share session has ended"))
@@ -124,25 +126,27 @@ class ShareSession:
                 return dict.fromkeys(said, error)
 
     def close(self) -> None:
-        """Hang up: what the member still has is free then."""
+        """Close the connection: records that are still acquired are released then."""
         self._pool.hang_up(self._lane)
 
     # -- requests -----------------------------------------------------------------------------------
 
     async def _fetch(self, said: Said) -> fetching.ShareFetchResponse:
-        options, wanted = self._options, self.wanted
-        new = wanted if self._epoch == INITIAL else wanted - self._known
+        options, known = self._options, self._known if self._epoch != INITIAL else {}
+        wanted = {tp: self._id(tp) for tp in self.wanted}
+        ids = {**wanted, **{tp: known.get(tp) or self._id(tp) for tp in said}}
         topics: dict[Uuid, list[fetching.FetchPartition]] = {}
-        for tp in dict.fromkeys([*sorted(new), *said]):
+        for tp in dict.fromkeys([*sorted(tp for tp, id_ in wanted.items() if known.get(tp) != id_), *said]):
             rows = [
                 fetching.AcknowledgementBatch(first_offset=first, last_offset=end, acknowledge_types=types)
                 for first, end, types in ranges(said.get(tp, {}))
             ]
             row = fetching.FetchPartition(partition_index=tp.partition, acknowledgement_batches=rows)
-            topics.setdefault(self._id(tp), []).append(row)
+            topics.setdefault(ids[tp], []).append(row)
         forgotten: dict[Uuid, list[int]] = {}
-        for tp in sorted(self._known - wanted if self._epoch != INITIAL else ()):
-            forgotten.setdefault(self._id(tp), []).append(tp.partition)
+        for tp in sorted(known):
+            if wanted.get(tp) != known[tp]:
+                forgotten.setdefault(known[tp], []).append(tp.partition)
         request = fetching.ShareFetchRequest(
             group_id=self._group,
             member_id=self._member_id,
@@ -163,6 +167,7 @@ class ShareSession:
         if answer.error_code:
             raise error_for(answer.error_code, answer.error_message)
         self._known = wanted
+        self._names |= {id_: tp.topic for tp, id_ in ids.items()}
         self._next()
         self.lock_ms = answer.acquisition_lock_timeout_ms or self.lock_ms
         return answer
@@ -175,7 +180,7 @@ class ShareSession:
                 for first, end, types in ranges(offsets)
             ]
             row = acknowledging.AcknowledgePartition(partition_index=tp.partition, acknowledgement_batches=rows)
-            topics.setdefault(self._id(tp), []).append(row)
+            topics.setdefault(self._known.get(tp) or self._id(tp), []).append(row)
         request = acknowledging.ShareAcknowledgeRequest(
             group_id=self._group,
             member_id=self._member_id,
@@ -191,7 +196,7 @@ class ShareSession:
         if last:
             self._epoch = INITIAL
         self.lock_ms = answer.acquisition_lock_timeout_ms or self.lock_ms
-        names = self._pool.view.names
+        names = self._names
         return {
             TopicPartition(names[topic.topic_id], row.partition_index): (
                 error_for(row.error_code, row.error_message) if row.error_code else None
@@ -222,7 +227,7 @@ class ShareSession:
     def _read(self, answer: fetching.ShareFetchResponse) -> Fetched:
         found = Fetched([], {}, {})
         for topic in answer.responses:
-            name = self._pool.view.names.get(topic.topic_id)
+            name = self._names.get(topic.topic_id)
             if name is None:
                 continue
             for row in topic.partitions:
@@ -232,32 +237,49 @@ class ShareSession:
                 said = row.acknowledge_error_code
                 found.outcomes[tp] = error_for(said, row.acknowledge_error_message) if said else None
                 if row.acquired_records:
-                    found.records.extend(self._records(tp, row))
+                    self._take(found, tp, row)
         return found
 
-    def _records(self, tp: TopicPartition, row: fetching.PartitionData) -> list[ShareRecord]:
-        """The records that were acquired; of offsets that have none the next request says so."""
+    def _take(self, found: Fetched, tp: TopicPartition, row: fetching.PartitionData) -> None:
+        """The records that were acquired; offsets without one are acknowledged as gaps by the next request.
+
+        As Kafka's client does it, records of a damaged batch are rejected. Where a batch cannot even be told from the
+        next one, what is left is released: it is not delivered for ever, because deliveries are counted.
+        """
         counts = {
-            offset: one.delivery_count
-            for one in row.acquired_records
-            for offset in range(one.first_offset, one.last_offset + 1)
+            offset: acquired.delivery_count
+            for acquired in row.acquired_records
+            for offset in range(acquired.first_offset, acquired.last_offset + 1)
         }
         assert not isinstance(row.records, FileSlice)  # what was received is in memory
         data = memoryview(row.records or b"")
-        batches, _, reason = scan_prefix(data, check_crc=self._options.check_crc)
-        if reason not in (None, TRUNCATED):
-            raise CorruptMessage(f"{tp}: {reason}")
-        found = []
+        batches, _, cut = scan_prefix(data, check_crc=False)
         for batch in batches:
-            if batch.is_control:
+            try:
+                fields = self._fields(data, batch)
+            except KafkaError as error:
+                found.errors[tp] = CorruptMessage(f"{tp} at offset {batch.base_offset}: {error}")
+                bad = [offset for offset in counts if batch.base_offset <= offset <= batch.last_offset]
+                self.say(tp, bad, REJECT)
+                for offset in bad:
+                    del counts[offset]
                 continue
-            for offset, timestamp, key, value, headers in record_fields(data, batch):
+            for offset, timestamp, key, value, headers in fields:
                 count = counts.pop(offset, 0)
                 if count:
-                    found.append(ShareRecord(*tp, offset, timestamp, key, value, headers, count))
+                    found.records.append(ShareRecord(*tp, offset, timestamp, key, value, headers, count))
+        if cut is not None:
+            found.errors[tp] = CorruptMessage(f"{tp}: {cut}")
         if counts:
-            self.say(tp, counts, GAP)
-        return found
+            self.say(tp, counts, GAP if cut is None else RELEASE)
+
+    def _fields(
+        self, data: memoryview, batch: BatchInfo
+    ) -> list[tuple[int, int, bytes | None, bytes | None, tuple[Header, ...]]]:
+        """The records of a batch; raises KafkaError if it is damaged."""
+        if self._options.check_crc:
+            scan(data, batch.position, batch.position + batch.size)
+        return [] if batch.is_control else record_fields(data, batch)
 
 
 def ranges(said: Mapping[int, int]) -> list[tuple[int, int, list[int]]]:

@@ -19,7 +19,7 @@ class TaskOwner:
 
 @dataclass(frozen=True, slots=True)
 class StreamsTask:
-    """A task of a subtopology: who works on it, and who stands by."""
+    """A task of a subtopology: the member that has it active, and those that have a standby."""
 
     partition: int
     active: TaskOwner | None
@@ -62,25 +62,27 @@ def topology_of(group: DescribedGroup) -> StreamsTopology | None:
         group.topology.epoch,
         tuple(
             StreamsSubtopology(
-                id=one.subtopology_id,
-                source_topics=tuple(one.source_topics),
-                repartition_source_topics={topic.name: topic.partitions for topic in one.repartition_source_topics},
-                repartition_sink_topics=tuple(one.repartition_sink_topics),
-                changelog_topics={topic.name: topic.partitions for topic in one.state_changelog_topics},
+                id=subtopology.subtopology_id,
+                source_topics=tuple(subtopology.source_topics),
+                repartition_source_topics={
+                    topic.name: topic.partitions for topic in subtopology.repartition_source_topics
+                },
+                repartition_sink_topics=tuple(subtopology.repartition_sink_topics),
+                changelog_topics={topic.name: topic.partitions for topic in subtopology.state_changelog_topics},
                 tasks=tuple(
                     StreamsTask(partition, active.get((id_, partition)), tuple(standby.get((id_, partition), ())))
                     for id_, partition in sorted({*active, *standby})
-                    if id_ == one.subtopology_id
+                    if id_ == subtopology.subtopology_id
                 ),
             )
-            for one in group.topology.subtopologies or ()
+            for subtopology in group.topology.subtopologies or ()
         ),
     )
 
 
 def partitions_of(member: Member, topology: StreamsTopology | None) -> frozenset[TopicPartition]:
-    """What a member reads: the partitions of the sources of its active tasks."""
-    parts = {} if topology is None else {one.id: one for one in topology.subtopologies}
+    """The assignment of a member: the source-topic partitions of its active tasks."""
+    parts = {} if topology is None else {subtopology.id: subtopology for subtopology in topology.subtopologies}
     return frozenset(
         TopicPartition(topic, partition)
         for id_, partition in _tasks(member.assignment.active_tasks)
@@ -90,4 +92,4 @@ def partitions_of(member: Member, topology: StreamsTopology | None) -> frozenset
 
 
 def _tasks(named: list[TaskIds]) -> list[tuple[str, int]]:
-    return [(one.subtopology_id, partition) for one in named for partition in one.partitions]
+    return [(task_ids.subtopology_id, partition) for task_ids in named for partition in task_ids.partitions]

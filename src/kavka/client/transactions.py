@@ -1,4 +1,4 @@
-"""A producer's transactions: its talk with the transaction coordinator, and what it may do when.
+"""A producer's transactions: its requests to the transaction coordinator, and its state.
 
 At transaction version 2 (KIP-890) brokers add the partitions that are written to, and every end brings a new epoch.
 Before, partitions and offsets are added by requests of their own, and the epoch stays.
@@ -51,7 +51,7 @@ from kavka.protocol.schemas.txn_offset_commit import (
 
 R = TypeVar("R")
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 FEATURE: Final = "transaction.version"
 BUMPS_EPOCH: Final = 2
@@ -69,10 +69,10 @@ FATAL: Final = (
     TransactionCoordinatorFenced,
     UnsupportedVersion,
 )
-"""After one of these the producer can do nothing any more: most often because another one has its place."""
+"""Fatal errors of a transactional producer: most often another one has fenced it."""
 
 
-class State(Enum):
+class TransactorState(Enum):
     """What a producer may do."""
 
     IDLE = "idle"
@@ -81,6 +81,13 @@ class State(Enum):
     FAILED = "failed"
     """Only abort."""
     DEAD = "dead"
+
+
+class ProducerIdAndEpoch(NamedTuple):
+    """What a producer writes as; -1 and -1 before InitProducerId."""
+
+    producer_id: int = -1
+    epoch: int = -1
 
 
 class PreparedTransaction(NamedTuple):
@@ -97,12 +104,12 @@ class Transactor:
         self, pool: Pool, transactional_id: str, *, timeout_ms: int, max_block_ms: int, two_phase_commit: bool
     ) -> None:
         self.transactional_id = transactional_id
-        self.producer = (-1, -1)
+        self.producer = ProducerIdAndEpoch()
         self.level = 0
         """The cluster's transaction version."""
-        self.state = State.IDLE
+        self.state = TransactorState.IDLE
         self.kept: PreparedTransaction | None = None
-        """A transaction of an earlier instance that waits to be decided on."""
+        """The prepared transaction of an earlier instance."""
         self._pool = pool
         self._timeout_ms = timeout_ms
         self._max_block_ms = max_block_ms
@@ -122,10 +129,10 @@ class Transactor:
     # -- life ---------------------------------------------------------------------------------------------
 
     async def init(self, *, again: bool = False, keep_prepared: bool = False) -> None:
-        """Take the transactional id over, or go on with it after an error."""
+        """InitProducerId: fence earlier producers of the transactional id, or bump the epoch after an error."""
         connection = await self._pool.node(await self._link.node())
         self.level = connection.features.get(FEATURE, 0)
-        producer_id, epoch = self.producer if again else (-1, -1)
+        producer_id, epoch = self.producer if again else ProducerIdAndEpoch()
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id,
             transaction_timeout_ms=self._timeout_ms,
@@ -141,25 +148,27 @@ class Transactor:
                 raise UnsupportedVersion("the cluster does not offer two-phase commit")
         answer = await self._ask(request, InitProducerIdResponse, version=version)
         self._raise_for(answer.error_code)
-        self.producer = (answer.producer_id, answer.producer_epoch)
-        self.state = State.IDLE
+        self.producer = ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)
+        self.state = TransactorState.IDLE
         if answer.ongoing_txn_producer_id >= 0:
             self.kept = PreparedTransaction(answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch)
-            self.state, self._begun = State.PREPARED, True
+            self.state, self._begun = TransactorState.PREPARED, True
 
     def begin(self) -> None:
         """Open a transaction."""
-        self.require(State.IDLE)
-        self.state = State.OPEN
+        self.require(TransactorState.IDLE)
+        self.state = TransactorState.OPEN
         self._failure = None
 
-    def require(self, *states: State) -> None:
+    def require(self, *states: TransactorState) -> None:
         """Raise unless the producer is in one of these states."""
         if self.state in states:
             return
         if self._failure is not None:
             raise type(self._failure)(self._failure.message)
-        raise RuntimeError(f"the transaction is {self.state.value}, not {' or '.join(one.value for one in states)}")
+        raise RuntimeError(
+            f"the transaction is {self.state.value}, not {' or '.join(expected.value for expected in states)}"
+        )
 
     def sending_failed(self, error: KafkaError) -> None:
         """A record of the transaction was refused; an old epoch may mean no more than that time was up."""
@@ -169,22 +178,22 @@ class Transactor:
 
     def fail(self, error: KafkaError) -> None:
         """Something of the transaction went wrong: it can only be aborted, or nothing can be done at all."""
-        if self.state is not State.DEAD:
-            self.state = State.DEAD if isinstance(error, FATAL) else State.FAILED
+        if self.state is not TransactorState.DEAD:
+            self.state = TransactorState.DEAD if isinstance(error, FATAL) else TransactorState.FAILED
             self._failure = error
 
     # -- what belongs to a transaction ----------------------------------------------------------------------
 
     async def write_to(self, partition: TopicPartition) -> None:
-        """Make a partition part of the transaction, unless brokers do that."""
+        """Add a partition to the transaction, unless brokers do that."""
         self._begun = True
         if self.bumps_epoch or partition in self._added:
             return
         topic = AddPartitionsToTxnTopic(name=partition.topic, partitions=[partition.partition])
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.transactional_id,
-            v3_and_below_producer_id=self.producer[0],
-            v3_and_below_producer_epoch=self.producer[1],
+            v3_and_below_producer_id=self.producer.producer_id,
+            v3_and_below_producer_epoch=self.producer.epoch,
             v3_and_below_topics=[topic],
         )
         answer = await self._ask(request, AddPartitionsToTxnResponse, code=_code_of_adding, at_most=3)
@@ -194,14 +203,14 @@ class Transactor:
     async def send_offsets(
         self, offsets: Mapping[TopicPartition, int], group: str, identity: Identity, instance_id: str | None
     ) -> None:
-        """Let a group have read up to these offsets, if the transaction is committed."""
-        self.require(State.OPEN)
+        """Commit these offsets of a group with the transaction."""
+        self.require(TransactorState.OPEN)
         self._begun = True
         if not self.bumps_epoch and group not in self._added_groups:
             adding = AddOffsetsToTxnRequest(
                 transactional_id=self.transactional_id,
-                producer_id=self.producer[0],
-                producer_epoch=self.producer[1],
+                producer_id=self.producer.producer_id,
+                producer_epoch=self.producer.epoch,
                 group_id=group,
             )
             self._raise_for((await self._ask(adding, AddOffsetsToTxnResponse)).error_code)
@@ -216,8 +225,8 @@ class Transactor:
         request = TxnOffsetCommitRequest(
             transactional_id=self.transactional_id,
             group_id=group,
-            producer_id=self.producer[0],
-            producer_epoch=self.producer[1],
+            producer_id=self.producer.producer_id,
+            producer_epoch=self.producer.epoch,
             generation_id=epoch,
             member_id=member_id,
             group_instance_id=instance_id,
@@ -232,19 +241,19 @@ class Transactor:
 
     async def end(self, *, commit: bool) -> None:
         """Commit or abort; then another transaction may begin."""
-        broken = self.state is State.FAILED
+        broken = self.state is TransactorState.FAILED
         if self._begun:
             request = EndTxnRequest(
                 transactional_id=self.transactional_id,
-                producer_id=self.producer[0],
-                producer_epoch=self.producer[1],
+                producer_id=self.producer.producer_id,
+                producer_epoch=self.producer.epoch,
                 committed=commit,
             )
             answer = await self._ask(request, EndTxnResponse, at_most=None if self.bumps_epoch else 4)
             self._raise_for(answer.error_code)
             if self.bumps_epoch:
-                self.producer = (answer.producer_id, answer.producer_epoch)
-        self.state, self.kept = State.IDLE, None
+                self.producer = ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)
+        self.state, self.kept = TransactorState.IDLE, None
         self._begun, self._failure = False, None
         self._added.clear()
         self._added_groups.clear()
@@ -278,7 +287,7 @@ class Transactor:
             until = known_by if found == UnknownTopicOrPartition.code else deadline
             if found not in ASKED_AGAIN or loop.time() + wait > until:
                 return answer
-            log.debug("%s of %r is sent again: %s", type(request).__name__, self.transactional_id, error_for(found))
+            logger.debug("retrying %s of %r: %s", type(request).__name__, self.transactional_id, error_for(found))
             await asyncio.sleep(wait)
         raise AssertionError("unreachable")
 

@@ -24,7 +24,7 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """Who leads and who holds a partition."""
+    """The leader, replicas and ISR of a partition."""
 
     leader: int
     leader_epoch: int
@@ -57,7 +57,7 @@ class ClusterView:
     names: Mapping[Uuid, str] = field(default_factory=dict)
 
     def leader(self, topic: str, partition: int) -> int:
-        """The node that leads a partition, -1 if none is known."""
+        """The leader of a partition, -1 if none is known."""
         found = self.partition(topic, partition)
         return found.leader if found is not None else -1
 

@@ -1,4 +1,4 @@
-"""Creating and deleting access rules."""
+"""Creating and deleting ACLs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from kavka.security.acl import CLUSTER_NAME, Acl, AclFilter, Named, Operation, P
 def create(
     image: MetadataImage, acls: Sequence[Acl], new_id: Callable[[], Uuid]
 ) -> Transition[list[KafkaError | None]]:
-    """Put rules in force, each by itself; one that is in force already counts as created."""
-    known = set(map(acl_of, image.kept.acls.values()))
+    """Create ACLs, each by itself; one that is there already counts as created."""
+    known = set(map(acl_of, image.security.acls.values()))
     outcomes: list[KafkaError | None] = []
     records = []
     for acl in acls:
@@ -47,7 +47,7 @@ def create(
 
 
 def delete(image: MetadataImage, filters: Sequence[AclFilter]) -> Transition[list[list[Acl] | KafkaError]]:
-    """End the rules that filters mean; for each filter those that it found."""
+    """Delete the ACLs that filters match; for each filter those that it matched."""
     outcomes: list[list[Acl] | KafkaError] = []
     gone: dict[Uuid, RemoveAccessControlEntryRecord] = {}
     for wanted in filters:
@@ -55,7 +55,7 @@ def delete(image: MetadataImage, filters: Sequence[AclFilter]) -> Transition[lis
             outcomes.append(InvalidRequest("the filter has a type that is not known"))
             continue
         found = []
-        for record in image.kept.acls.values():
+        for record in image.security.acls.values():
             acl = acl_of(record)
             if wanted.matches(acl):
                 found.append(acl)
@@ -67,7 +67,7 @@ def delete(image: MetadataImage, filters: Sequence[AclFilter]) -> Transition[lis
 
 
 def _check(acl: Acl) -> None:
-    """Raise InvalidRequest for a rule that would mean nothing."""
+    """Raise InvalidRequest for an ACL that would mean nothing."""
     if acl.resource_type == ResourceType.CLUSTER and acl.resource_name != CLUSTER_NAME:
         raise InvalidRequest(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
     if not acl.resource_name:

@@ -29,7 +29,7 @@ def activation_records(image: MetadataImage, bootstrap: Sequence[Any], effective
     before = image.before_transaction or image
     if before.features.metadata_version:
         return tuple(abort)
-    levels = {one.name: one.feature_level for one in bootstrap if isinstance(one, FeatureLevelRecord)}
+    levels = {record.name: record.feature_level for record in bootstrap if isinstance(record, FeatureLevelRecord)}
     records = list(bootstrap)
     if levels.get(ELR_VERSION, 0) > 0:
         # With ELR on, brokers must not each have their own idea of it (KIP-966).

@@ -1,4 +1,4 @@
-"""Hearing from brokers, and taking them out of service when they ask, are not heard, or are to be forgotten."""
+"""Heartbeats of brokers, and fencing them when they ask, are not heard, or are unregistered."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from kavka.controller.contacts import BrokerContacts, Contact
 from kavka.controller.effective import Effective
 from kavka.controller.index import PartitionIndex
-from kavka.controller.leadership import Leadership
+from kavka.controller.partition_changes import PartitionChanges
 from kavka.controller.results import check_count
 from kavka.metadata.features import MV_CORDONED_DIRS, MV_DIRECTORIES
 from kavka.metadata.image import BrokerRegistration, ClusterImage, MetadataImage
@@ -89,7 +89,7 @@ def check_epoch(cluster: ClusterImage, broker_id: int, broker_epoch: int) -> Bro
 
 
 class Brokers:
-    """Decides who is in service."""
+    """Decides which brokers are fenced."""
 
     def __init__(self, effective: Effective, contacts: BrokerContacts, index: PartitionIndex) -> None:
         self._effective = effective
@@ -97,21 +97,21 @@ class Brokers:
         self._index = index
 
     def heartbeat(self, image: MetadataImage, beat: Heartbeat, now_ms: int) -> Transition[HeartbeatReply]:
-        """Hear from a broker, and move it in or out of service as it asks and as may be."""
+        """Hear from a broker, and fence or unfence it, or let it shut down, as it asks and as may be."""
         broker = check_epoch(image.cluster, beat.broker_id, beat.broker_epoch)
         contact = self._contacts.hear(broker.id, broker.epoch, beat.metadata_offset, now_ms, beat.connection)
-        leadership = Leadership(image, self._effective, self._index)
+        changes = PartitionChanges(image, self._effective, self._index)
         now, then = self._states(image, broker, beat, contact)
         records: list[Any] = []
         if now is not then:
-            records += self._moves(broker, then, leadership)
+            records += self._moves(broker, then, changes)
         elif then is _State.CONTROLLED_SHUTDOWN and self._leads(image, broker):
-            records += leadership.left(broker.id)  # another controller began this and was cut off
+            records += changes.left(broker.id)  # another controller began this and was cut off
         if then is _State.CONTROLLED_SHUTDOWN and contact.shutdown_offset < 0:
             contact.shutdown_offset = image.offset + len(records)
         if then is _State.SHUTDOWN_NOW:
-            self._contacts.forget(broker.id)  # so that its next life need not wait for the session's end
-        records += self._directory_changes(image, broker, beat, leadership)
+            self._contacts.forget(broker.id)  # so that its next incarnation need not wait for the session's end
+        records += self._directory_changes(image, broker, beat, changes)
         fenced = then in (_State.FENCED, _State.SHUTDOWN_NOW)
         reply = HeartbeatReply(beat.metadata_offset >= broker.epoch, fenced, then is _State.SHUTDOWN_NOW)
         return Transition(reply, Divisible(records))
@@ -122,22 +122,22 @@ class Brokers:
             contact = self._contacts.contacts.pop(id_)
             broker = image.cluster.brokers.get(id_)
             if broker is not None and broker.epoch == contact.epoch and not broker.fenced:
-                leadership = Leadership(image, self._effective, self._index)
-                return Divisible(self._moves(broker, _State.FENCED, leadership))
+                changes = PartitionChanges(image, self._effective, self._index)
+                return Divisible(self._moves(broker, _State.FENCED, changes))
         return ()
 
     def unregister(self, image: MetadataImage, broker_id: int) -> Transition[None]:
-        """Forget a broker for good; what it was in sync for is led by others."""
+        """Unregister a broker; it leaves every ISR."""
         broker = image.cluster.brokers.get(broker_id)
         if broker is None:
             raise BrokerIdNotRegistered(f"there is no broker {broker_id}")
-        records: list[Any] = list(Leadership(image, self._effective, self._index).left(broker_id))
+        records: list[Any] = list(PartitionChanges(image, self._effective, self._index).left(broker_id))
         records.append(UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch))
         check_count(len(records))
         self._contacts.forget(broker_id)
         return Transition(None, Divisible(records))
 
-    # -- being in service -------------------------------------------------------------------------
+    # -- fencing ----------------------------------------------------------------------------------
 
     def _leads(self, image: MetadataImage, broker: BrokerRegistration) -> bool:
         return self._index.at(image.topics).led_by(broker.id) > 0
@@ -148,7 +148,9 @@ class Brokers:
         if broker.in_controlled_shutdown and not broker.fenced:
             now = _State.CONTROLLED_SHUTDOWN
             others = (
-                one.metadata_offset for id_, one in self._contacts.contacts.items() if image.cluster.is_active(id_)
+                contact.metadata_offset
+                for id_, contact in self._contacts.contacts.items()
+                if image.cluster.is_active(id_)
             )
             # Others must know the new leaders before the old one goes away.
             told = contact.shutdown_offset <= min(others, default=contact.shutdown_offset)
@@ -167,25 +169,25 @@ class Brokers:
             return now, _State.CONTROLLED_SHUTDOWN if self._leads(image, broker) else _State.SHUTDOWN_NOW
         return now, now
 
-    def _moves(self, broker: BrokerRegistration, then: _State, leadership: Leadership) -> list[Any]:
+    def _moves(self, broker: BrokerRegistration, then: _State, changes: PartitionChanges) -> list[Any]:
         if then is _State.UNFENCED:
-            return [_changed(broker, fenced=-1), *leadership.joined(broker.id)]
+            return [_changed(broker, fenced=-1), *changes.joined(broker.id)]
         if then is _State.CONTROLLED_SHUTDOWN:
-            return [_changed(broker, in_controlled_shutdown=1), *leadership.left(broker.id)]
+            return [_changed(broker, in_controlled_shutdown=1), *changes.left(broker.id)]
         if broker.fenced:
             return []
         # The fencing comes last: cut off before it, the broker is still not heard and the rest is done again.
-        return [*leadership.left(broker.id), _changed(broker, fenced=1)]
+        return [*changes.left(broker.id), _changed(broker, fenced=1)]
 
     def _directory_changes(
-        self, image: MetadataImage, broker: BrokerRegistration, beat: Heartbeat, leadership: Leadership
+        self, image: MetadataImage, broker: BrokerRegistration, beat: Heartbeat, changes: PartitionChanges
     ) -> list[Any]:
         records: list[Any] = []
         metadata_version = image.features.metadata_version
         gone = [directory for directory in broker.directories if directory in beat.offline]
         if gone and metadata_version >= MV_DIRECTORIES:
             for directory in gone:
-                records += leadership.lost_directory(broker.id, directory)
+                records += changes.lost_directory(broker.id, directory)
             left = [directory for directory in broker.directories if directory not in gone]
             if left:  # an empty list would say "no change"; a broker without any directory stops by itself
                 records.append(_changed(broker, log_dirs=left))

@@ -214,7 +214,7 @@ def _records(resource: ConfigResource, changed: Mapping[str, str | None]) -> lis
 
 
 def clear_elr_records(image: MetadataImage, records: Iterable[Any]) -> list[ClearElrRecord]:
-    """Who is eligible to lead depends on min.insync.replicas, so the ELR is forgotten where that changes."""
+    """Who is eligible to lead depends on min.insync.replicas, so the ELR is cleared where that changes."""
     if not image.features.elr_enabled:
         return []
     return [

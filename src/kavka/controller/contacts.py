@@ -25,7 +25,7 @@ class Contact:
     ends_ms: int
     """When it is thought to be gone."""
     alive: bool = True
-    """Whether it is thought to run, so that another life of it must wait."""
+    """Whether it is thought to run, so that another incarnation must wait."""
     connection: int = -1
     """The latest of the connections it was heard on; -1 if none is known."""
     in_doubt: bool = False
@@ -42,7 +42,7 @@ class BrokerContacts:
     contacts: dict[int, Contact] = field(default_factory=dict)
 
     def activate(self, cluster: ClusterImage, now_ms: int, own_id: int, former_leader: int = -1) -> None:
-        """Start afresh: brokers in service count as just heard; this node's own may be one of its last life."""
+        """Start afresh: unfenced brokers count as just heard; this node's own may be of its last incarnation."""
         self.contacts = {
             broker.id: Contact(
                 broker.epoch,
@@ -107,9 +107,9 @@ class BrokerContacts:
 
     def stale(self, now_ms: int) -> list[int]:
         """The brokers that are thought to be gone, the longest silent first."""
-        silent = [(one.ends_ms, id_) for id_, one in self.contacts.items() if now_ms >= one.ends_ms]
+        silent = [(contact.ends_ms, id_) for id_, contact in self.contacts.items() if now_ms >= contact.ends_ms]
         return [id_ for _, id_ in sorted(silent)]
 
     def next_deadline_ms(self) -> int | None:
         """When the next broker will be thought gone if it is not heard before."""
-        return min((one.ends_ms for one in self.contacts.values()), default=None)
+        return min((contact.ends_ms for contact in self.contacts.values()), default=None)

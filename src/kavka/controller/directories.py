@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from kavka.controller.brokers import check_epoch
 from kavka.controller.effective import Effective
 from kavka.controller.index import PartitionIndex
-from kavka.controller.leadership import Leadership
+from kavka.controller.partition_changes import PartitionChanges
 from kavka.metadata.features import METADATA_VERSION, MV_DIRECTORIES
 from kavka.metadata.image import BrokerRegistration, MetadataImage
 from kavka.model.errors import (
@@ -44,29 +44,29 @@ class Directories:
         if image.features.metadata_version < MV_DIRECTORIES:
             raise UnsupportedVersion(f"directories are remembered from {METADATA_VERSION} {MV_DIRECTORIES} on")
         broker = check_epoch(image.cluster, broker_id, broker_epoch)
-        leadership = Leadership(image, self._effective, self._index)
+        changes = PartitionChanges(image, self._effective, self._index)
         outcomes: list[KafkaError | None] = []
         records: list[Any] = []
         for replica in replicas:
             try:
-                records += self._assign_one(image, broker, replica, leadership)
+                records += self._assign_one(image, broker, replica, changes)
                 outcomes.append(None)
             except KafkaError as error:
                 outcomes.append(error)
         return Transition(outcomes, Divisible(records))
 
     def _assign_one(
-        self, image: MetadataImage, broker: BrokerRegistration, replica: InDirectory, leadership: Leadership
+        self, image: MetadataImage, broker: BrokerRegistration, replica: InDirectory, changes: PartitionChanges
     ) -> list[Any]:
         topic = image.topics.by_id.get(replica.topic_id)
         if topic is None:
             raise UnknownTopicId(f"there is no topic with id {replica.topic_id}")
-        now = leadership.now(topic, replica.partition)
+        now = changes.now(topic, replica.partition)
         if now is None:
             raise UnknownTopicOrPartition(f"topic {topic.name} has no partition {replica.partition}")
         if broker.id not in now.replicas:
             raise NotLeaderOrFollower(f"broker {broker.id} has no replica of {topic.name}-{replica.partition}")
-        changes = [leadership.change(topic, replica.partition, directories={broker.id: replica.directory})]
+        records = [changes.change(topic, replica.partition, directories={broker.id: replica.directory})]
         if not broker.has_online(replica.directory):
-            changes.append(leadership.without(broker.id, topic, replica.partition))
-        return [record for record in changes if record is not None]
+            records.append(changes.without(broker.id, topic, replica.partition))
+        return [record for record in records if record is not None]

@@ -19,7 +19,7 @@ from kavka.model.settings import (
 )
 
 
-class TopicRules(NamedTuple):
+class ElectionRules(NamedTuple):
     """The settings of a topic that decide about its leaders."""
 
     min_isr: int
@@ -35,14 +35,14 @@ class Effective:
         self.static = static
         self._settings = SettingsAt(node_id, static)
         self._plain_of: Values | None = None
-        self._plain = TopicRules(0, False)
+        self._plain = ElectionRules(0, False)
 
     def broker(self, configs: ConfigsImage) -> Values:
         """The settings of this node."""
         return self._settings.broker(configs)
 
-    def of_topic(self, image: MetadataImage, topic: TopicImage) -> TopicRules:
-        """The rules of a topic."""
+    def of_topic(self, image: MetadataImage, topic: TopicImage) -> ElectionRules:
+        """The election rules of a topic."""
         configs = image.configs
         if configs.of_topic(topic.name):
             return _rules(self._settings.topic(configs, topic.name))
@@ -62,7 +62,7 @@ class Effective:
         return self.static[DEFAULT_REPLICATION_FACTOR]
 
 
-def _rules(values: Values) -> TopicRules:
+def _rules(values: Values) -> ElectionRules:
     recovery = Strategy(values[TOPIC_UNCLEAN_RECOVERY_STRATEGY].lower())
     unclean = values[TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE] and recovery is Strategy.NONE
-    return TopicRules(values[TOPIC_MIN_INSYNC_REPLICAS], unclean, recovery)
+    return ElectionRules(values[TOPIC_MIN_INSYNC_REPLICAS], unclean, recovery)

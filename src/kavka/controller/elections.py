@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from kavka.controller.effective import Effective
 from kavka.controller.index import PartitionIndex
-from kavka.controller.leadership import Leadership
-from kavka.controller.partitions import Election
+from kavka.controller.partition_changes import PartitionChanges
+from kavka.controller.partitions import LeaderElection
 from kavka.controller.recovery import ASKED_FOR_WINDOW_MS, WINDOW_MS, Key, LogInfo, Recoveries, Strategy
 from kavka.controller.results import check_count
 from kavka.metadata.image import MetadataImage, TopicImage
@@ -58,7 +58,7 @@ class Elections:
         """Elect leaders of partitions; None means all, and then those that need no election are left out."""
         if type_ not in list(ElectionType):
             raise InvalidRequest(f"{type_} is no election type")
-        leadership = Leadership(image, self._effective, self._index)
+        changes = PartitionChanges(image, self._effective, self._index)
         outcomes: TopicOutcomes = []
         records: list[PartitionChangeRecord] = []
         everything = ((topic.name, list(topic.partitions)) for topic in image.topics.by_name.values())
@@ -66,7 +66,7 @@ class Elections:
         for name, indexes in asked:
             rows: list[tuple[int, KafkaError | None]] = []
             for index in indexes:
-                error = self._elect_one(image, ElectionType(type_), name, index, leadership, records)
+                error = self._elect_one(image, ElectionType(type_), name, index, changes, records)
                 if wanted is not None or not isinstance(error, ElectionNotNeeded):
                     rows.append((index, error))
             outcomes.append((name, rows))
@@ -79,17 +79,17 @@ class Elections:
         type_: ElectionType,
         name: str,
         index: int,
-        leadership: Leadership,
+        changes: PartitionChanges,
         records: list[PartitionChangeRecord],
     ) -> KafkaError | None:
         topic = image.topics.by_name.get(name)
-        now = None if topic is None else leadership.now(topic, index)
+        now = None if topic is None else changes.now(topic, index)
         if topic is None or now is None:
             return UnknownTopicOrPartition(f"there is no partition {name}-{index}")
         if now.leader == now.replicas[0] if type_ is ElectionType.PREFERRED else now.leader != NO_LEADER:
             return ElectionNotNeeded()
-        election = Election.PREFERRED if type_ is ElectionType.PREFERRED else Election.UNCLEAN
-        record = leadership.change(topic, index, election=election)
+        election = LeaderElection.PREFERRED if type_ is ElectionType.PREFERRED else LeaderElection.UNCLEAN
+        record = changes.change(topic, index, election=election)
         if record is None:
             return PreferredLeaderNotAvailable() if type_ is ElectionType.PREFERRED else EligibleLeadersNotAvailable()
         records.append(record)
@@ -99,19 +99,19 @@ class Elections:
 
     def rebalance(self, image: MetadataImage) -> tuple[Any, ...]:
         """Give partitions back to their preferred leaders, as many as may be at once."""
-        leadership = Leadership(image, self._effective, self._index)
-        partitions = ((topic, index) for topic, index, _ in list(leadership.index.unpreferred()))
-        return self._some(leadership, partitions, Election.PREFERRED)
+        changes = PartitionChanges(image, self._effective, self._index)
+        partitions = ((topic, index) for topic, index, _ in list(changes.index.unpreferred()))
+        return self._some(changes, partitions, LeaderElection.PREFERRED)
 
     def elect_uncleanly(self, image: MetadataImage) -> tuple[Any, ...]:
         """Elect leaders for partitions that have none and whose topic would rather lose records than wait."""
-        leadership = Leadership(image, self._effective, self._index)
+        changes = PartitionChanges(image, self._effective, self._index)
         partitions = (
             (topic, index)
-            for topic, index, _ in list(leadership.index.leaderless())
+            for topic, index, _ in list(changes.index.leaderless())
             if self._effective.of_topic(image, topic).unclean_election
         )
-        return self._some(leadership, partitions, Election.UNCLEAN)
+        return self._some(changes, partitions, LeaderElection.UNCLEAN)
 
     # -- by the longest log -------------------------------------------------------------------------
 
@@ -122,9 +122,9 @@ class Elections:
 
         None if there are no such partitions; nobody if all have answered who can.
         """
-        leadership = Leadership(image, self._effective, self._index)
+        changes = PartitionChanges(image, self._effective, self._index)
         wanted: list[Key] = []
-        for topic, index, partition in leadership.index.leaderless():
+        for topic, index, partition in changes.index.leaderless():
             key, strategy = (topic.id, index), self._effective.of_topic(image, topic).recovery
             if key in asked_for:
                 self._recoveries.begin(key, partition.leader_epoch, ASKED_FOR_WINDOW_MS, now_ms, asked_for=True)
@@ -141,26 +141,26 @@ class Elections:
         for broker, infos in answers.items():
             for key, info in infos.items():
                 self._recoveries.answered(broker, key, info)
-        leadership = Leadership(image, self._effective, self._index)
+        changes = PartitionChanges(image, self._effective, self._index)
         records = []
         for (topic_id, index), broker in self._recoveries.decided(image, now_ms)[:MAX_ELECTIONS]:
             topic = image.topics.by_id[topic_id]
-            record = leadership.change(topic, index, election=Election.UNCLEAN, chosen=broker)
+            record = changes.change(topic, index, election=LeaderElection.UNCLEAN, chosen=broker)
             if record is not None:
                 records.append(record)
         return Divisible(records)
 
     def elect_leaderless(self, image: MetadataImage) -> tuple[Any, ...]:
         """Elect leaders for partitions that have none though they could: another controller was cut off."""
-        return Divisible(Leadership(image, self._effective, self._index).joined())
+        return Divisible(PartitionChanges(image, self._effective, self._index).joined())
 
     @staticmethod
     def _some(
-        leadership: Leadership, partitions: Iterable[tuple[TopicImage, int]], election: Election
+        changes: PartitionChanges, partitions: Iterable[tuple[TopicImage, int]], election: LeaderElection
     ) -> tuple[Any, ...]:
         records: list[PartitionChangeRecord] = []
         for topic, index in partitions:
-            record = leadership.change(topic, index, election=election)
+            record = changes.change(topic, index, election=election)
             if record is not None:
                 records.append(record)
                 if len(records) == MAX_ELECTIONS:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.image import PartitionImage, TopicImage, TopicsImage
@@ -17,6 +18,14 @@ Key = tuple[Uuid, int]
 """A partition, by its topic's id."""
 _Keys = dict[Key, None]
 """A set that keeps the order: a set of bytes would come in another order in every process."""
+
+
+class IndexedPartition(NamedTuple):
+    """A partition of an image, with its topic."""
+
+    topic: TopicImage
+    partition_id: int
+    partition: PartitionImage
 
 
 class PartitionIndex:
@@ -44,33 +53,33 @@ class PartitionIndex:
             self._of = topics
         return self
 
-    def on(self, broker_id: int) -> Iterator[tuple[TopicImage, int, PartitionImage]]:
+    def on(self, broker_id: int) -> Iterator[IndexedPartition]:
         """The partitions with a replica on a broker."""
         return self._found(self._on.get(broker_id, {}))
 
-    def leaderless(self) -> Iterator[tuple[TopicImage, int, PartitionImage]]:
-        """The partitions that nobody leads."""
+    def leaderless(self) -> Iterator[IndexedPartition]:
+        """The partitions without a leader."""
         return self._found(self._leaderless)
 
-    def unpreferred(self) -> Iterator[tuple[TopicImage, int, PartitionImage]]:
-        """The partitions that are not led by their first replica."""
+    def unpreferred(self) -> Iterator[IndexedPartition]:
+        """The partitions whose leader is not the preferred one."""
         return self._found(self._unpreferred)
 
-    def moving(self) -> Iterator[tuple[TopicImage, int, PartitionImage]]:
-        """The partitions whose replicas are being moved."""
+    def moving(self) -> Iterator[IndexedPartition]:
+        """The partitions that are being reassigned."""
         return self._found(self._moving)
 
     def led_by(self, broker_id: int) -> int:
         """How many partitions a broker leads."""
         return self._led[broker_id]
 
-    def _found(self, keys: _Keys) -> Iterator[tuple[TopicImage, int, PartitionImage]]:
+    def _found(self, keys: _Keys) -> Iterator[IndexedPartition]:
         if keys:
             assert self._of is not None
             by_id = self._of.by_id
             for id_, index in keys:
                 topic = by_id[id_]
-                yield topic, index, topic.partitions[index]
+                yield IndexedPartition(topic, index, topic.partitions[index])
 
     # -- following ------------------------------------------------------------------------------
 
@@ -79,8 +88,8 @@ class PartitionIndex:
         if self._of is None or self._of is not before or before is after:
             return
         for topic in delta.deleted_topics.values():
-            for index, one in topic.partitions.items():
-                self._remove((topic.id, index), one)
+            for index, partition in topic.partitions.items():
+                self._remove((topic.id, index), partition)
         for topic in delta.created_topics.values():
             self._add_all(topic)
         for id_, changed in delta.changed_partitions.items():
@@ -93,29 +102,29 @@ class PartitionIndex:
         self._of = after
 
     def _add_all(self, topic: TopicImage) -> None:
-        for index, one in topic.partitions.items():
-            self._add((topic.id, index), one)
+        for index, partition in topic.partitions.items():
+            self._add((topic.id, index), partition)
 
-    def _add(self, key: Key, one: PartitionImage, was: PartitionImage | None = None) -> None:
-        if was is None or was.replicas != one.replicas:
-            for replica in one.replicas:
+    def _add(self, key: Key, partition: PartitionImage, was: PartitionImage | None = None) -> None:
+        if was is None or was.replicas != partition.replicas:
+            for replica in partition.replicas:
                 self._on.setdefault(replica, {})[key] = None
-        if one.leader == NO_LEADER:
+        if partition.leader == NO_LEADER:
             self._leaderless[key] = None
         else:
-            self._led[one.leader] += 1
-        if one.leader != one.replicas[0]:
+            self._led[partition.leader] += 1
+        if partition.leader != partition.replicas[0]:
             self._unpreferred[key] = None
-        if one.adding or one.removing:
+        if partition.adding or partition.removing:
             self._moving[key] = None
 
-    def _remove(self, key: Key, one: PartitionImage, then: PartitionImage | None = None) -> None:
-        if then is None or then.replicas != one.replicas:
-            for replica in one.replicas:
+    def _remove(self, key: Key, partition: PartitionImage, then: PartitionImage | None = None) -> None:
+        if then is None or then.replicas != partition.replicas:
+            for replica in partition.replicas:
                 del self._on[replica][key]
-        if one.leader == NO_LEADER:
+        if partition.leader == NO_LEADER:
             del self._leaderless[key]
         else:
-            self._led[one.leader] -= 1
+            self._led[partition.leader] -= 1
         self._unpreferred.pop(key, None)
         self._moving.pop(key, None)

@@ -1,4 +1,4 @@
-"""AlterPartition: a leader changes who is in sync with it, under the epochs it knows (KIP-497, KIP-841, KIP-903)."""
+"""AlterPartition: a leader changes the ISR, under the epochs it knows (KIP-497, KIP-841, KIP-903)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from kavka.controller.brokers import check_epoch
 from kavka.controller.effective import Effective
 from kavka.controller.index import PartitionIndex
-from kavka.controller.leadership import Leadership
+from kavka.controller.partition_changes import PartitionChanges
 from kavka.metadata.image import ClusterImage, MetadataImage, PartitionImage, TopicImage
 from kavka.metadata.image.topics import NO_LEADER_CHANGE, LeaderRecoveryState
 from kavka.model.errors import (
@@ -27,7 +27,7 @@ from kavka.model.types import Uuid
 
 
 class InSync(NamedTuple):
-    """A replica that its leader finds in sync, and the broker epoch it fetched with; -1 if that is not known."""
+    """A replica that its leader wants in the ISR, and the broker epoch it fetched with; -1 if that is not known."""
 
     broker_id: int
     broker_epoch: int = -1
@@ -59,35 +59,35 @@ class InSyncReplicas:
         NEW_LEADER_ELECTED is an error of a change that was made: it finished a reassignment, and another broker leads.
         """
         check_epoch(image.cluster, broker_id, broker_epoch)
-        leadership = Leadership(image, self._effective, self._index)
+        changes = PartitionChanges(image, self._effective, self._index)
         outcomes: list[PartitionImage | KafkaError] = []
         records: list[Any] = []
         for request in requests:
             try:
-                outcomes.append(self._alter_one(image, broker_id, request, leadership, records))
+                outcomes.append(self._alter_one(image, broker_id, request, changes, records))
             except KafkaError as error:
                 outcomes.append(error)
         return Transition(outcomes, Divisible(records))
 
     def _alter_one(
-        self, image: MetadataImage, broker_id: int, request: IsrRequest, leadership: Leadership, records: list[Any]
+        self, image: MetadataImage, broker_id: int, request: IsrRequest, changes: PartitionChanges, records: list[Any]
     ) -> PartitionImage:
         topic = image.topics.by_id.get(request.topic_id)
         if topic is None:
             raise UnknownTopicId(f"there is no topic with id {request.topic_id}")
-        now = leadership.now(topic, request.partition)
+        now = changes.now(topic, request.partition)
         if now is None:
             raise UnknownTopicOrPartition(f"topic {topic.name} has no partition {request.partition}")
         _check_epochs(broker_id, topic, now, request)
         _check_isr(now, request)
         _check_eligible(image.cluster, request.isr)
-        isr = tuple(one.broker_id for one in request.isr)
-        record = leadership.change(topic, request.partition, isr=isr, recovery=request.recovery)
+        isr = tuple(replica.broker_id for replica in request.isr)
+        record = changes.change(topic, request.partition, isr=isr, recovery=request.recovery)
         if record is not None:
             records.append(record)
             if record.leader not in (broker_id, NO_LEADER_CHANGE):
                 raise NewLeaderElected(f"broker {record.leader} leads {topic.name}-{request.partition} now")
-        after = leadership.now(topic, request.partition)
+        after = changes.now(topic, request.partition)
         assert after is not None
         return after
 
@@ -102,13 +102,13 @@ def _check_epochs(broker_id: int, topic: TopicImage, now: PartitionImage, reques
     if request.leader_epoch < now.leader_epoch:
         raise FencedLeaderEpoch(f"{name} is at leader epoch {now.leader_epoch}, not {request.leader_epoch}")
     if broker_id != now.leader:
-        raise InvalidRequest(f"{name} is led by broker {now.leader}, not {broker_id}")
+        raise InvalidRequest(f"the leader of {name} is broker {now.leader}, not {broker_id}")
     if request.partition_epoch < now.partition_epoch:
         raise InvalidUpdateVersion(f"{name} is at partition epoch {now.partition_epoch}, not {request.partition_epoch}")
 
 
 def _check_isr(now: PartitionImage, request: IsrRequest) -> None:
-    isr = [one.broker_id for one in request.isr]
+    isr = [replica.broker_id for replica in request.isr]
     if len(set(isr)) != len(isr) or not set(isr) <= set(now.replicas):
         raise InvalidRequest(f"{isr} are not distinct replicas of {list(now.replicas)}")
     if now.leader not in isr:

@@ -164,11 +164,11 @@ class Controller:
     def alter_reassignments(
         self, wanted: Sequence[Reassign], *, allow_replication_change: bool = True
     ) -> Transition[list[KafkaError | None]]:
-        """Start, change or end moves of partitions; an outcome for each, in order."""
+        """Start, change or cancel reassignments of partitions; an outcome for each, in order."""
         return self._reassignments.alter(self.image, wanted, allow_replication_change)
 
     def list_reassignments(self, partitions: Sequence[tuple[str, Sequence[int]]] | None) -> Transition[Moving]:
-        """The moves under way, of some partitions or (None) of all."""
+        """The reassignments under way, of some partitions or (None) of all."""
         return Transition(self._reassignments.list(self.image, partitions))
 
     def assign_replicas_to_dirs(
@@ -205,11 +205,11 @@ class Controller:
     # -- security -----------------------------------------------------------------------------------
 
     def create_acls(self, wanted: Sequence[Acl]) -> Transition[list[KafkaError | None]]:
-        """Put access rules in force; an outcome for each, in order."""
+        """Create ACLs; an outcome for each, in order."""
         return acls.create(self.image, wanted, self._new_id)
 
     def delete_acls(self, filters: Sequence[AclFilter]) -> Transition[list[list[Acl] | KafkaError]]:
-        """End access rules; for each filter those that it meant, in order."""
+        """Delete ACLs; for each filter those that it matched, in order."""
         return acls.delete(self.image, filters)
 
     def alter_scram_credentials(
@@ -231,7 +231,7 @@ class Controller:
         return self._tokens.create(self.image, requester, owner, renewers, max_lifetime_ms, now_ms)
 
     def renew_token(self, by: str, hmac: bytes, period_ms: int, now_ms: int) -> Transition[int]:
-        """Let a delegation token live on; the reply is until when."""
+        """Renew a delegation token; the reply is when it expires."""
         return self._tokens.renew(self.image, by, hmac, period_ms, now_ms)
 
     def expire_token(self, by: str, hmac: bytes, period_ms: int, now_ms: int) -> Transition[int]:

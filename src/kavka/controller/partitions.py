@@ -1,4 +1,4 @@
-"""One partition's change: who leads it, who is in sync and where its replicas are, as the record that says so.
+"""One partition's change: its leader, its ISR and where its replicas are, as the record that says so.
 
 A pure function of the partition and of what shall happen to it; KIP-455 (reassignment) and KIP-966 (ELR) included.
 """
@@ -17,7 +17,7 @@ from kavka.metadata.records.topics import PartitionChangeRecord
 from kavka.model.types import Uuid
 
 
-class Election(Enum):
+class LeaderElection(Enum):
     """How a leader is looked for."""
 
     ONLINE = "the present leader if it may stay, else any in-sync replica"
@@ -59,7 +59,7 @@ class Change(NamedTuple):
     min_isr: int
     elr_enabled: bool
     metadata_version: int
-    election: Election = Election.ONLINE
+    election: LeaderElection = LeaderElection.ONLINE
     chosen: int | None = None
     """Which replica shall lead if that may lose records; None for the first that can."""
     crashed: tuple[int, ...] = ()
@@ -160,7 +160,7 @@ def _elect(now: PartitionImage, change: Change, replicas: tuple[int, ...], elr: 
     def eligible(replica: int) -> bool:
         return replica in candidates and change.may_lead(replica)
 
-    if change.election is Election.PREFERRED and eligible(replicas[0]):
+    if change.election is LeaderElection.PREFERRED and eligible(replicas[0]):
         return replicas[0], False
     if eligible(now.leader):
         return now.leader, False
@@ -171,7 +171,7 @@ def _elect(now: PartitionImage, change: Change, replicas: tuple[int, ...], elr: 
     trusted = len(last_known) == 1 and last_known[0] in replicas and change.may_lead(last_known[0])
     if change.elr_enabled and not candidates and trusted:
         return last_known[0], True
-    if change.election is Election.UNCLEAN:
+    if change.election is LeaderElection.UNCLEAN:
         for replica in replicas if change.chosen is None else (change.chosen,):
             if replica in replicas and change.may_lead(replica):
                 return replica, True

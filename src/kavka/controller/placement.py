@@ -78,8 +78,8 @@ class _Stripes:
         names = sorted({broker.rack for broker in brokers}, key=lambda rack: (rack is not None, rack or ""))
         self._racks = [
             (
-                _Ring((one.id for one in brokers if one.rack == name and not one.fenced), draw),
-                _Ring((one.id for one in brokers if one.rack == name and one.fenced), draw),
+                _Ring((broker.id for broker in brokers if broker.rack == name and not broker.fenced), draw),
+                _Ring((broker.id for broker in brokers if broker.rack == name and broker.fenced), draw),
             )
             for name in names
         ]

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from kavka.controller.results import bounded
 from kavka.metadata.image import MetadataImage
-from kavka.metadata.image.kept import entity_key
+from kavka.metadata.image.security import entity_key
 from kavka.metadata.records.settings import ClientQuotaRecord, EntityData
 from kavka.model.errors import InvalidRequest, KafkaError
 from kavka.model.transition import Transition
@@ -66,7 +66,7 @@ def _records(image: MetadataImage, alteration: Alteration) -> list[ClientQuotaRe
             raise InvalidRequest(
                 f"Duplicate quota key {key} not updating quota for this entity {_shown(alteration.entity)}"
             )
-        now = image.kept.quotas.get((entity_key(alteration.entity), key))
+        now = image.security.quotas.get((entity_key(alteration.entity), key))
         if value is None:
             gone = ClientQuotaRecord(entity=entity, key=key, value=0.0, remove=True)
             made[key] = gone if now is not None else None

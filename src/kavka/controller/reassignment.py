@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from kavka.controller.effective import Effective
 from kavka.controller.index import PartitionIndex
-from kavka.controller.leadership import Leadership
-from kavka.controller.partitions import Assignment, Election
+from kavka.controller.partition_changes import PartitionChanges
+from kavka.controller.partitions import Assignment, LeaderElection
 from kavka.controller.results import bounded
 from kavka.controller.topics import check_assignment
 from kavka.metadata.image import MetadataImage, PartitionImage, TopicImage
@@ -24,7 +24,7 @@ from kavka.model.transition import Transition
 
 
 class Reassign(NamedTuple):
-    """The brokers that shall have a partition, the preferred leader first; None ends a move under way."""
+    """The brokers that shall have a partition, the preferred leader first; None cancels a reassignment."""
 
     topic: str
     partition: int
@@ -32,11 +32,11 @@ class Reassign(NamedTuple):
 
 
 Moving = list[tuple[str, list[tuple[int, PartitionImage]]]]
-"""By topic: the partitions that are being moved."""
+"""By topic: the partitions that are being reassigned."""
 
 
 class Reassignments:
-    """Decides moves, each partition by itself."""
+    """Decides reassignments, each partition by itself."""
 
     def __init__(self, effective: Effective, index: PartitionIndex) -> None:
         self._effective = effective
@@ -45,13 +45,13 @@ class Reassignments:
     def alter(
         self, image: MetadataImage, wanted: Sequence[Reassign], allow_replication_change: bool
     ) -> Transition[list[KafkaError | None]]:
-        """Start, change or end moves; for each, in order, why it was not done, or None."""
-        leadership = Leadership(image, self._effective, self._index)
+        """Start, change or cancel reassignments; for each, in order, why it was not done, or None."""
+        changes = PartitionChanges(image, self._effective, self._index)
         outcomes: list[KafkaError | None] = []
         records: list[PartitionChangeRecord] = []
-        for one in wanted:
+        for reassign in wanted:
             try:
-                record = self._alter_one(image, one, allow_replication_change, leadership)
+                record = self._alter_one(image, reassign, allow_replication_change, changes)
             except KafkaError as error:
                 outcomes.append(error)
                 continue
@@ -61,26 +61,26 @@ class Reassignments:
         return Transition(outcomes, bounded(records))
 
     def _alter_one(
-        self, image: MetadataImage, one: Reassign, allow_replication_change: bool, leadership: Leadership
+        self, image: MetadataImage, reassign: Reassign, allow_replication_change: bool, changes: PartitionChanges
     ) -> PartitionChangeRecord | None:
-        topic = image.topics.by_name.get(one.topic)
-        now = None if topic is None else leadership.now(topic, one.partition)
+        topic = image.topics.by_name.get(reassign.topic)
+        now = None if topic is None else changes.now(topic, reassign.partition)
         if topic is None or now is None:
-            raise UnknownTopicOrPartition(f"there is no partition {one.topic}-{one.partition}")
-        if one.replicas is None:
-            return self._cancel(image, topic, one.partition, now, leadership)
-        check_assignment(image, one.replicas, None)
+            raise UnknownTopicOrPartition(f"there is no partition {reassign.topic}-{reassign.partition}")
+        if reassign.replicas is None:
+            return self._cancel(image, topic, reassign.partition, now, changes)
+        check_assignment(image, reassign.replicas, None)
         if not allow_replication_change:
-            _check_replication(now, one.replicas)
+            _check_replication(now, reassign.replicas)
         # Those that go stay replicas, after those that shall be there, until all that come are in sync.
-        removing = tuple(sorted(set(now.replicas) - set(one.replicas)))
-        # What an earlier move was still adding is no replica of old, whatever this one does with it.
-        adding = tuple(sorted(set(one.replicas) - (set(now.replicas) - set(now.adding))))
-        assignment = Assignment(one.replicas + removing, adding, removing)
-        return leadership.change(topic, one.partition, assignment=assignment, election=Election.ONLINE)
+        removing = tuple(sorted(set(now.replicas) - set(reassign.replicas)))
+        # What an earlier reassignment was still adding is no replica of old, whatever this one does with it.
+        adding = tuple(sorted(set(reassign.replicas) - (set(now.replicas) - set(now.adding))))
+        assignment = Assignment(reassign.replicas + removing, adding, removing)
+        return changes.change(topic, reassign.partition, assignment=assignment, election=LeaderElection.ONLINE)
 
     def _cancel(
-        self, image: MetadataImage, topic: TopicImage, index: int, now: PartitionImage, leadership: Leadership
+        self, image: MetadataImage, topic: TopicImage, index: int, now: PartitionImage, changes: PartitionChanges
     ) -> PartitionChangeRecord | None:
         if not now.reassigning:
             raise NoReassignmentInProgress()
@@ -92,20 +92,20 @@ class Reassignments:
                     f"{topic.name}-{index} cannot go back without an unclean election: only added replicas are in sync"
                 )
             isr = replicas[:1]
-        return leadership.change(topic, index, isr=isr, assignment=Assignment(replicas))
+        return changes.change(topic, index, isr=isr, assignment=Assignment(replicas))
 
     def list(self, image: MetadataImage, wanted: Sequence[tuple[str, Sequence[int]]] | None) -> Moving:
-        """The moves under way, of some partitions or (None) of all."""
+        """The reassignments under way, of some partitions or (None) of all."""
         if wanted is None:
             by_topic: dict[str, list[tuple[int, PartitionImage]]] = {}
-            for topic, index, one in self._index.at(image.topics).moving():
-                by_topic.setdefault(topic.name, []).append((index, one))
+            for topic, index, partition in self._index.at(image.topics).moving():
+                by_topic.setdefault(topic.name, []).append((index, partition))
             return [(name, sorted(found)) for name, found in by_topic.items()]
         moving: Moving = []
         for name, indexes in wanted:
             known = image.topics.by_name.get(name)
             asked = ((index, known.partitions.get(index)) for index in indexes) if known else ()
-            rows = [(index, one) for index, one in asked if one is not None and one.reassigning]
+            rows = [(index, partition) for index, partition in asked if partition is not None and partition.reassigning]
             if rows:
                 moving.append((name, rows))
         return moving

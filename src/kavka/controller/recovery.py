@@ -1,4 +1,4 @@
-"""Recovering partitions that have lost all who were in sync (KIP-966): the longest log among the others is to lead.
+"""Recovering partitions that have lost their whole ISR (KIP-966): the replica with the longest log is to lead.
 
 Soft state: who has been asked how far its replica is, and what came back; a new leader of the quorum asks anew.
 """
@@ -42,7 +42,7 @@ class LogInfo(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """Who shall lead a partition."""
+    """The next leader of a partition."""
 
     key: Key
     broker: int
@@ -72,7 +72,7 @@ class Recoveries:
         return len(self._under_way)
 
     def begin(self, key: Key, leader_epoch: int, window_ms: int, now_ms: int, *, asked_for: bool = False) -> None:
-        """Recover a partition that nobody leads; one that is under way is not put off by that."""
+        """Recover a partition without a leader; one that is under way is not put off by that."""
         known = self._under_way.get(key)
         if known is None or known.leader_epoch != leader_epoch:
             self._under_way[key] = _Recovery(leader_epoch, now_ms + window_ms, asked_for)
@@ -90,7 +90,7 @@ class Recoveries:
                 del self._under_way[key]
 
     def questions(self, image: MetadataImage) -> dict[int, list[Key]]:
-        """Whom to ask about which partitions: brokers in service that have not answered."""
+        """Whom to ask about which partitions: active brokers that have not answered."""
         found: dict[int, list[Key]] = {}
         for key, recovery in self._under_way.items():
             partition = _partition(image, key)
@@ -116,15 +116,20 @@ class Recoveries:
             partition = _partition(image, key)
             if partition is None or not recovery.answers:
                 continue
-            awaited = {one for one in partition.replicas if not recovery.asked_for or image.cluster.is_active(one)}
+            awaited = {
+                replica for replica in partition.replicas if not recovery.asked_for or image.cluster.is_active(replica)
+            }
             if now_ms >= recovery.ends_at_ms or recovery.answers.keys() >= awaited:
-                usable = {one: info for one, info in recovery.answers.items() if image.cluster.is_active(one)}
+                usable = {
+                    replica: info for replica, info in recovery.answers.items() if image.cluster.is_active(replica)
+                }
                 if usable:
                     found.append(Chosen(key, longest(usable)))
         return found
 
 
 def _partition(image: MetadataImage, key: Key) -> PartitionImage | None:
-    topic = image.topics.by_id.get(key[0])
-    partition = None if topic is None else topic.partitions.get(key[1])
+    topic_id, index = key
+    topic = image.topics.by_id.get(topic_id)
+    partition = None if topic is None else topic.partitions.get(index)
     return partition if partition is not None and partition.leader == NO_LEADER else None

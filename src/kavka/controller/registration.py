@@ -9,7 +9,7 @@ from kavka.controller.brokers import BrokerRequest, ControllerRequest
 from kavka.controller.contacts import BrokerContacts
 from kavka.controller.effective import Effective
 from kavka.controller.index import PartitionIndex
-from kavka.controller.leadership import Leadership
+from kavka.controller.partition_changes import PartitionChanges
 from kavka.metadata.features import (
     KRAFT_VERSION,
     METADATA_VERSION,
@@ -67,13 +67,13 @@ class Registrations:
         epoch = image.offset + 1 + len(records) if known is None or fresh else known.epoch
         records.append(_registration(image, request, epoch, None if fresh else known))
         if fresh:
-            # It counts as heard: a registration of its last life that comes late must not take its place.
+            # It counts as heard: a registration of its last incarnation that comes late must not take its place.
             self._contacts.hear(request.broker_id, epoch, -1, now_ms, request.connection)
         # The registration comes last: cut off before it, the broker registers again and the rest is done again.
         return Transition(epoch, Divisible(records))
 
     def _lives(self, known: BrokerRegistration, request: BrokerRequest, now_ms: int) -> bool:
-        """Whether another life of a broker is thought to run.
+        """Whether another incarnation of a broker is thought to run.
 
         A log directory is locked by the process that uses it: who has the same one and comes when nothing speaks for
         the other any more is what that has become.
@@ -84,11 +84,11 @@ class Registrations:
         return not (same_disk and self._contacts.in_doubt(known.id, request.connection))
 
     def _stopped(self, image: MetadataImage, broker_id: int, clean: bool) -> list[Any]:
-        """What the end of a broker's last life means for partitions; after a crash it may have lost records."""
-        leadership = Leadership(image, self._effective, self._index)
+        """What the end of a broker's last incarnation means for partitions; after a crash it may have lost records."""
+        changes = PartitionChanges(image, self._effective, self._index)
         if clean or not image.features.elr_enabled:
-            return list(leadership.left(broker_id))
-        return list(leadership.crashed(broker_id))
+            return list(changes.left(broker_id))
+        return list(changes.crashed(broker_id))
 
     def register_controller(self, image: MetadataImage, request: ControllerRequest) -> Transition[None]:
         """Register a controller."""
@@ -99,8 +99,10 @@ class Registrations:
             incarnation_id=request.incarnation_id,
             zk_migration_ready=False,
             end_points=[
-                ControllerEndpoint(name=one.listener, host=one.host, port=one.port, security_protocol=_code(one))
-                for one in request.endpoints
+                ControllerEndpoint(
+                    name=endpoint.listener, host=endpoint.host, port=endpoint.port, security_protocol=_code(endpoint)
+                )
+                for endpoint in request.endpoints
             ],
             features=[
                 ControllerFeature(name=name, min_supported_version=low, max_supported_version=high)
@@ -148,8 +150,10 @@ def _registration(
         incarnation_id=request.incarnation_id,
         broker_epoch=epoch,
         end_points=[
-            BrokerEndpoint(name=one.listener, host=one.host, port=one.port, security_protocol=_code(one))
-            for one in request.endpoints
+            BrokerEndpoint(
+                name=endpoint.listener, host=endpoint.host, port=endpoint.port, security_protocol=_code(endpoint)
+            )
+            for endpoint in request.endpoints
         ],
         features=[
             BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)

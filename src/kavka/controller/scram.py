@@ -75,7 +75,7 @@ def _record(image: MetadataImage, change: Deletion | Upsertion) -> Any:
     if change.mechanism not in list(Mechanism):
         raise UnsupportedSaslMechanism("Unknown SCRAM mechanism")
     if isinstance(change, Deletion):
-        if (change.name, change.mechanism) not in image.kept.scram:
+        if (change.name, change.mechanism) not in image.security.scram:
             raise ResourceNotFound("Attempt to delete a user credential that does not exist")
         return RemoveUserScramCredentialRecord(name=change.name, mechanism=change.mechanism)
     if change.iterations < MIN_ITERATIONS:
@@ -83,10 +83,10 @@ def _record(image: MetadataImage, change: Deletion | Upsertion) -> Any:
     if change.iterations > MAX_ITERATIONS:
         raise UnacceptableCredential("Too many iterations")
     made = Credential.of_salted(Mechanism(change.mechanism), change.salted_password, change.salt, change.iterations)
-    return _kept(change.name, change.mechanism, made)
+    return _credential_record(change.name, change.mechanism, made)
 
 
-def _kept(name: str, mechanism: int, made: Credential) -> UserScramCredentialRecord:
+def _credential_record(name: str, mechanism: int, made: Credential) -> UserScramCredentialRecord:
     return UserScramCredentialRecord(
         name=name,
         mechanism=mechanism,
@@ -103,9 +103,9 @@ def parse_scram(text: str, new_salt: Callable[[], bytes]) -> UserScramCredential
     `iterations` and `salt` may be given as well, and `saltedpassword` instead of the password, both in base64.
     """
     name, equals, rest = text.strip().partition("=")
-    mechanism = next((one for one in Mechanism if one.mechanism_name == name), None)
+    mechanism = next((mechanism for mechanism in Mechanism if mechanism.mechanism_name == name), None)
     if not equals or mechanism is None:
-        known = " or ".join(one.mechanism_name for one in Mechanism)
+        known = " or ".join(mechanism.mechanism_name for mechanism in Mechanism)
         raise ValueError(f"it must begin with {known} and an equals sign")
     if not (rest.startswith("[") and rest.endswith("]")):
         raise ValueError(f"what follows {name}= must stand in brackets")
@@ -129,7 +129,7 @@ def parse_scram(text: str, new_salt: Callable[[], bytes]) -> UserScramCredential
         made = Credential.of_salted(
             mechanism, _decoded(given["saltedpassword"], "saltedpassword"), salt, int(iterations)
         )
-    return _kept(given["name"], int(mechanism), made)
+    return _credential_record(given["name"], int(mechanism), made)
 
 
 def _decoded(text: str, key: str) -> bytes:

@@ -89,7 +89,7 @@ class Tokens:
         return Transition(Token(record, secrets.make(record.token_id)), (record,))
 
     def renew(self, image: MetadataImage, by: str, hmac_: bytes, period_ms: int, now_ms: int) -> Transition[int]:
-        """Let a token live on; the reply is until when."""
+        """Renew a token; the reply is when it expires."""
         record = self._find(image, hmac_)
         if _is_over(record, now_ms):
             raise DelegationTokenExpired
@@ -138,7 +138,7 @@ class KnownSecrets:
 
     def find(self, image: MetadataImage, hmac: bytes, secrets: TokenSecrets) -> DelegationTokenRecord | None:
         """The token of a secret."""
-        tokens = image.kept.tokens
+        tokens = image.security.tokens
         if tokens is not self._tokens:
             for gone in self._secrets.keys() - tokens.keys():
                 for secret in self._secrets.pop(gone):
@@ -162,7 +162,7 @@ def _check_renewer(record: DelegationTokenRecord, by: str) -> None:
 
 def _ended(image: MetadataImage, now_ms: int) -> Iterator[RemoveDelegationTokenRecord]:
     left = SWEPT_AT_ONCE
-    for record in image.kept.tokens.values():
+    for record in image.security.tokens.values():
         if _is_over(record, now_ms):
             yield RemoveDelegationTokenRecord(token_id=record.token_id)
             left -= 1

@@ -148,7 +148,9 @@ class Topics:
         id_ = self._new_id()
         metadata_version = image.features.metadata_version
         records: list[Any] = [TopicRecord(name=topic.name, topic_id=id_), *settings]
-        records += [partition_record(id_, index, one, metadata_version) for index, one in enumerate(partitions)]
+        records += [
+            partition_record(id_, index, partition, metadata_version) for index, partition in enumerate(partitions)
+        ]
         return CreatedTopic(id_, len(partitions), len(partitions[0].replicas)), records
 
     def _setting_records(self, image: MetadataImage, topic: NewTopic) -> list[Any]:
@@ -225,7 +227,10 @@ class Topics:
                 check_assignment(image, replicas, replication)
                 partitions.append(self._assigned_partition(image, index, replicas))
         metadata_version = image.features.metadata_version
-        return [partition_record(topic.id, index, one, metadata_version) for index, one in enumerate(partitions, have)]
+        return [
+            partition_record(topic.id, index, partition, metadata_version)
+            for index, partition in enumerate(partitions, have)
+        ]
 
 
 def _check_name(image: MetadataImage, name: str) -> None:
@@ -258,7 +263,7 @@ def _usable_brokers(image: MetadataImage) -> Iterator[UsableBroker]:
 
 
 def _new_partition(image: MetadataImage, replicas: tuple[int, ...]) -> PartitionImage | None:
-    """A partition on these brokers, led by the first that is in service; None if none is."""
+    """A partition on these brokers, whose leader is the first active one; None if none is active."""
     cluster = image.cluster
     isr = tuple(broker for broker in replicas if cluster.is_active(broker))
     if not isr:

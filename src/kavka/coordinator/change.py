@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 from kavka.coordinator.record import Record
@@ -10,7 +10,12 @@ from kavka.coordinator.requests import Draft
 
 
 class Changing(Protocol):
-    """A group that can be tried out."""
+    """A group with epochs and targets, which can be tried out."""
+
+    epoch: int
+    assignment_epoch: int
+    assignment_timestamp_ms: int
+    targets: dict[str, Any]
 
     def copy(self: C) -> C:
         """Another one that can be changed without changing this one."""
@@ -20,6 +25,7 @@ class Changing(Protocol):
 
 
 C = TypeVar("C", bound="Changing")
+T = TypeVar("T")
 
 
 class GroupDraft(Draft, Generic[C]):
@@ -43,3 +49,18 @@ class GroupDraft(Draft, Generic[C]):
                 self._is_copy = True
             self.group.apply(record.key, record.value)
             self.records.append(record)
+
+    @property
+    def is_assigned(self) -> bool:
+        """Whether there is a target assignment of this epoch."""
+        return self.group.assignment_epoch >= self.group.epoch
+
+    def is_too_early(self, interval_ms: int) -> bool:
+        """Whether the last target assignment is too young for another."""
+        last_ms = self.group.assignment_timestamp_ms
+        return bool(last_ms and interval_ms) and self.now_ms < last_ms + interval_ms
+
+    def put_targets(self, found: Mapping[str, T], entry: Callable[[str, str, T], Record]) -> None:
+        """Write what members shall have, of those for whom it is something else than before."""
+        before = self.group.targets
+        self.write([entry(self.group_id, id_, target) for id_, target in found.items() if before.get(id_) != target])

@@ -123,7 +123,7 @@ class GroupKind(ABC, Generic[G]):
     def check_commit(
         self, draft: Draft, request: OffsetCommitRequest, client: Client, group: G, now_ms: int
     ) -> CheckPartition | None:
-        """Raise unless offsets may be committed; a function if each partition must be looked at."""
+        """Raise unless offsets may be committed; a function if each partition must be checked."""
         raise GroupIdNotFound(f"{request.group_id} is a {self.name} group, which commits no offsets")
 
     def check_transactional_commit(self, request: OffsetCommitRequest, group: G) -> CheckPartition | None:

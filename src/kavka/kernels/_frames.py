@@ -15,7 +15,7 @@ from cython.cimports.cpython.unicode import PyUnicode_DecodeUTF8
 from cython.cimports.kavka.kernels._native import load16, load32, load64
 from cython.cimports.libc.stdint import int32_t, int64_t, uint64_t
 
-from kavka.kernels.layout import FLEXIBLE_FROM, MAX_PRODUCED, NEVER, FetchFields
+from kavka.kernels.layout import FLEXIBLE_FROM, MAX_FETCHED, MAX_PRODUCED, MAX_TAGS, NEVER, FetchFields
 from kavka.model.errors import MalformedMessage, UnsupportedVersion
 from kavka.model.types import Uuid
 
@@ -23,6 +23,8 @@ _PRODUCE_MIN: cython.int = 3
 _PRODUCE_MAX: cython.int = 13
 _PRODUCE_FLEXIBLE: cython.int = 9
 _MAX_PRODUCED: cython.Py_ssize_t = MAX_PRODUCED
+_MAX_FETCHED: cython.Py_ssize_t = MAX_FETCHED
+_MAX_TAGS: int64_t = MAX_TAGS
 _FETCH_MIN: cython.int = 4
 _FETCH_MAX: cython.int = 18
 _FETCH_FLEXIBLE: cython.int = 12
@@ -180,8 +182,11 @@ def parse_fetch(buf, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, version: cy
     isolation_level: cython.schar
     session_id: int32_t = 0
     session_epoch: int32_t = -1
+    left: cython.Py_ssize_t = _MAX_FETCHED
     topics: list = []
+    partitions: list
     forgotten: list = []
+    indexes: list
     cluster_id = None
     rack_id = ""
     PyObject_GetBuffer(buf, cython.address(view), PyBUF_SIMPLE)
@@ -198,13 +203,17 @@ def parse_fetch(buf, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, version: cy
             session_epoch = _int32(at)
         for _ in range(_array(at, flexible)):
             topic = _topic(at, version, flexible)
-            topics.append((topic, _fetch_partitions(at, version, flexible)))
+            partitions = _fetch_partitions(at, version, flexible, left)
+            left = _within(left, len(partitions) + 1)
+            topics.append((topic, partitions))
             if flexible:
                 _skip_tags(at)
         if version >= 7:
             for _ in range(_array(at, flexible)):
                 topic = _topic(at, version, flexible)
-                forgotten.append((topic, _int32s(at, flexible)))
+                indexes = _int32s(at, flexible, left)
+                left = _within(left, len(indexes) + 1)
+                forgotten.append((topic, indexes))
                 if flexible:
                     _skip_tags(at)
         if version >= 11:
@@ -357,8 +366,21 @@ def _produce_partitions(at: cython.pointer[_Reader], flexible: cython.bint, whol
 
 
 @cython.cfunc
-def _fetch_partitions(at: cython.pointer[_Reader], version: cython.int, flexible: cython.bint) -> list:
+@cython.exceptval(-1)
+def _within(left: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """What a Fetch may name after so many topics and partitions."""
+    if count > left:
+        raise MalformedMessage(f"a Fetch of more than {_MAX_FETCHED} topics and partitions")
+    return left - count
+
+
+@cython.cfunc
+def _fetch_partitions(
+    at: cython.pointer[_Reader], version: cython.int, flexible: cython.bint, left: cython.Py_ssize_t
+) -> list:
     partitions: list = []
+    elements: cython.Py_ssize_t = _array(at, flexible)
+    _within(left, elements)
     partition: int32_t
     leader_epoch: int32_t
     fetch_offset: int64_t
@@ -368,7 +390,7 @@ def _fetch_partitions(at: cython.pointer[_Reader], version: cython.int, flexible
     count: int64_t
     tag: int64_t
     field: _Reader
-    for _ in range(_array(at, flexible)):
+    for _ in range(elements):
         partition = _int32(at)
         leader_epoch = _int32(at) if version >= 9 else -1
         fetch_offset = load64(at.data + _take(at, 8))
@@ -428,9 +450,11 @@ def _fetch_tags(
 
 
 @cython.cfunc
-def _int32s(at: cython.pointer[_Reader], flexible: cython.bint) -> list:
+def _int32s(at: cython.pointer[_Reader], flexible: cython.bint, left: cython.Py_ssize_t) -> list:
     numbers: list = []
-    for _ in range(_array(at, flexible)):
+    elements: cython.Py_ssize_t = _array(at, flexible)
+    _within(left, elements)
+    for _ in range(elements):
         numbers.append(_int32(at))
     return numbers
 
@@ -439,7 +463,7 @@ def _int32s(at: cython.pointer[_Reader], flexible: cython.bint) -> list:
 @cython.exceptval(-1)
 def _tag_count(at: cython.pointer[_Reader]) -> int64_t:
     count: int64_t = _uvarint(at)
-    if count > at.end - at.pos:
+    if count > at.end - at.pos or count > _MAX_TAGS:
         raise MalformedMessage(f"{count} tagged fields in {at.end - at.pos} bytes")
     return count
 

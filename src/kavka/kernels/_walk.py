@@ -126,28 +126,28 @@ def _whole(
     walk: cython.pointer[Walk], data: cython.p_const_uchar, pos: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
     """Read the records that are all there, as many as there may be; where the first stands that is not."""
-    one: Walk = walk[0]  # a copy that no byte of the data can be a part of: the compiler keeps it in registers
+    local: Walk = walk[0]  # a copy that no byte of the data can be a part of: the compiler keeps it in registers
     at: cython.Py_ssize_t
     stop: cython.Py_ssize_t
     size: int64_t
     count: int64_t
-    while pos < end and one.seen < one.count:
+    while pos < end and local.seen < local.count:
         at = pos
         size = _number(data, cython.address(at), end, 28)
         if at > end or size > end - at:
             break
         if size <= 0:
-            one.fault = _IS_BAD
+            local.fault = _IS_BAD
             break
         stop = at + size
         at += 1
-        one.timestamp = _number(data, cython.address(at), stop, 63)
-        one.delta = _number(data, cython.address(at), stop, 28)
-        one.keyless = _pass(data, cython.address(at), stop)
+        local.timestamp = _number(data, cython.address(at), stop, 63)
+        local.delta = _number(data, cython.address(at), stop, 28)
+        local.keyless = _pass(data, cython.address(at), stop)
         _pass(data, cython.address(at), stop)
         count = _number(data, cython.address(at), stop, 28)
         if count:
-            one.headed = True
+            local.headed = True
             if count < 0 or count > stop - at:
                 at = _NOWHERE
             while count > 0 and at < stop:
@@ -156,13 +156,13 @@ def _whole(
                 _pass(data, cython.address(at), stop)
                 count -= 1
         if at != stop or count:
-            one.fault = _IS_BAD
+            local.fault = _IS_BAD
             break
         pos = stop
-        _judge(cython.address(one))
-        if one.rejected or one.found:
+        _judge(cython.address(local))
+        if local.rejected or local.found:
             break
-    walk[0] = one
+    walk[0] = local
     return pos
 
 

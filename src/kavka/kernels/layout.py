@@ -103,6 +103,10 @@ INLINE_RECORDS: Final = 4096
 
 MAX_PRODUCED: Final = 10_000
 """How many topics and partitions a Produce may name: more than fit into a producer's request with a batch for each."""
+MAX_FETCHED: Final = 40_000
+"""How many topics and partitions a Fetch may name, those to forget included: it is read at once."""
+MAX_TAGS: Final = 100
+"""The most tagged fields that a struct of Produce, of Fetch or of a request's header may have; Kafka knows two."""
 
 NEVER: Final = 255
 

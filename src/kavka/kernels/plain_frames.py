@@ -11,7 +11,9 @@ from typing import Final
 
 from kavka.kernels.layout import (
     FLEXIBLE_FROM,
+    MAX_FETCHED,
     MAX_PRODUCED,
+    MAX_TAGS,
     NEVER,
     Buffer,
     FetchFields,
@@ -130,6 +132,13 @@ def parse_single(buf: Buffer, pos: int, end: int, version: int) -> tuple[int, To
     return acks, topic, partition, stop - len(records), stop
 
 
+def _within(left: int, count: int) -> int:
+    """What a Fetch may name after so many topics and partitions."""
+    if count > left:
+        raise MalformedMessage(f"a Fetch of more than {MAX_FETCHED} topics and partitions")
+    return left - count
+
+
 def parse_fetch(buf: Buffer, pos: int, end: int, version: int) -> FetchFields:
     """The fields of a fetch request."""
     if version not in _FETCH:
@@ -140,16 +149,21 @@ def parse_fetch(buf: Buffer, pos: int, end: int, version: int) -> FetchFields:
     max_wait_ms, min_bytes, max_bytes = reader.int32(), reader.int32(), reader.int32()
     isolation_level = reader.int8()
     session_id, session_epoch = (reader.int32(), reader.int32()) if version >= 7 else (0, -1)
+    left = MAX_FETCHED
     topics: list[tuple[Topic, list[FetchPartition]]] = []
     for _ in range(reader.array(flexible)):
         topic = reader.topic(version, flexible)
-        topics.append((topic, [reader.fetch_partition(version) for _ in range(reader.array(flexible))]))
+        count = reader.array(flexible)
+        left = _within(left, count + 1)
+        topics.append((topic, [reader.fetch_partition(version) for _ in range(count)]))
         if flexible:
             reader.skip_tags()
     forgotten: list[tuple[Topic, list[int]]] = []
     for _ in range(reader.array(flexible) if version >= 7 else 0):
         topic = reader.topic(version, flexible)
-        forgotten.append((topic, [reader.int32() for _ in range(reader.array(flexible))]))
+        count = reader.array(flexible)
+        left = _within(left, count + 1)
+        forgotten.append((topic, [reader.int32() for _ in range(count)]))
         if flexible:
             reader.skip_tags()
     rack_id = reader.string(flexible) if version >= 11 else ""
@@ -297,7 +311,7 @@ class _Reader:
     def tags(self) -> list[tuple[int, _Reader]]:
         """The tagged fields here: each tag, and a reader of its bytes."""
         count = self.uvarint()
-        if count > self.end - self.pos:
+        if count > self.end - self.pos or count > MAX_TAGS:
             raise MalformedMessage(f"{count} tagged fields in {self.end - self.pos} bytes")
         fields = []
         for _ in range(count):

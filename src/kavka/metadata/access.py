@@ -1,4 +1,4 @@
-"""The access rules of the metadata, followed from image to image."""
+"""The ACLs of the metadata, followed from image to image."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kavka.security.acl import Acl, Acls
 
 
 def acl_of(record: AccessControlEntryRecord) -> Acl:
-    """The rule that a record remembers."""
+    """The ACL of a record."""
     return Acl(
         record.resource_type,
         record.resource_name,
@@ -24,15 +24,15 @@ def acl_of(record: AccessControlEntryRecord) -> Acl:
 
 
 class AccessRules:
-    """The rules in force; following costs what has changed, and now and then one look at each rule."""
+    """The ACLs in force; following costs what has changed, and now and then one look at each ACL."""
 
     def __init__(self) -> None:
         self.acls = Acls()
         self._known: PersistentMap[Hashable, AccessControlEntryRecord] = PersistentMap()
 
     def follow(self, image: MetadataImage) -> bool:
-        """Take over an image's rules; whether they are others than before."""
-        known, now = self._known, image.kept.acls
+        """Take over an image's ACLs; whether they are others than before."""
+        known, now = self._known, image.security.acls
         if now is known:
             return False
         ids = now.differing(known)

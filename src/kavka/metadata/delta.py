@@ -10,8 +10,8 @@ from kavka.metadata.faults import MetadataError
 from kavka.metadata.image.cluster import ClusterDraft
 from kavka.metadata.image.configs import ConfigResource, ConfigsDraft
 from kavka.metadata.image.features import FeaturesDraft
-from kavka.metadata.image.kept import KEEPS, KeptDraft
 from kavka.metadata.image.metadata import MetadataImage
+from kavka.metadata.image.security import KEEPS, SecurityDraft
 from kavka.metadata.image.topics import TopicImage, TopicsDraft
 from kavka.metadata.records.nodes import (
     BrokerRegistrationChangeRecord,
@@ -45,7 +45,7 @@ class MetadataDelta:
     controllers: frozenset[int] = frozenset()
     configs: frozenset[ConfigResource] = frozenset()
     features: frozenset[str] = frozenset()
-    kept: frozenset[str] = frozenset()
+    security: frozenset[str] = frozenset()
     producer_ids: bool = False
 
     @property
@@ -98,7 +98,7 @@ def between(before: MetadataImage, after: MetadataImage) -> MetadataDelta:
     for id_, topic in new.items():
         was = old.get(id_)
         if was is not None and was is not topic and was != topic:
-            found = (index for index, one in topic.partitions.items() if was.partitions.get(index) != one)
+            found = (index for index, partition in topic.partitions.items() if was.partitions.get(index) != partition)
             changed[id_] = frozenset(found)
     return MetadataDelta(
         created_topics={id_: topic for id_, topic in new.items() if id_ not in old},
@@ -108,10 +108,10 @@ def between(before: MetadataImage, after: MetadataImage) -> MetadataDelta:
         controllers=_differing(before.cluster.controllers, after.cluster.controllers),
         configs=_differing(before.configs.resources, after.configs.resources),
         features=_differing(before.features.levels, after.features.levels),
-        kept=frozenset(
+        security=frozenset(
             kind
             for kind in ("acls", "scram", "tokens", "quotas")
-            if getattr(before.kept, kind) != getattr(after.kept, kind)
+            if getattr(before.security, kind) != getattr(after.security, kind)
         ),
         producer_ids=before.next_producer_id != after.next_producer_id,
     )
@@ -130,7 +130,7 @@ class _Draft:
         self.cluster = ClusterDraft(image.cluster)
         self.topics = TopicsDraft(image.topics)
         self.configs = ConfigsDraft(image.configs)
-        self.kept = KeptDraft(image.kept)
+        self.security = SecurityDraft(image.security)
         self.next_producer_id = image.next_producer_id
 
     def remove_topic(self, record: RemoveTopicRecord) -> None:
@@ -150,7 +150,7 @@ class _Draft:
             cluster=self.cluster.build(),
             topics=self.topics.build(),
             configs=self.configs.build(),
-            kept=self.kept.build(),
+            security=self.security.build(),
             next_producer_id=self.next_producer_id,
             before_transaction=image.before_transaction,
         )
@@ -175,7 +175,7 @@ class _Draft:
             controllers=frozenset(self.cluster.changed_controllers),
             configs=self.configs.changed,
             features=frozenset(self.features.changed),
-            kept=self.kept.changed,
+            security=self.security.changed,
             producer_ids=before.next_producer_id != after.next_producer_id,
         )
 
@@ -195,6 +195,6 @@ _REPLAYS: Final[Mapping[type, Callable[[_Draft, Any], object]]] = {
     UnfenceBrokerRecord: lambda draft, record: draft.cluster.unfence_broker(record),
     BrokerRegistrationChangeRecord: lambda draft, record: draft.cluster.change_broker(record),
     RegisterControllerRecord: lambda draft, record: draft.cluster.register_controller(record),
-    **{record: lambda draft, record: draft.kept.keep(record) for record in KEEPS},
+    **{record: lambda draft, record: draft.security.keep(record) for record in KEEPS},
 }
 """What each record does; the others (NoOp, ZkMigrationState) change nothing."""

@@ -6,7 +6,7 @@ of what may change. What may be set at all is checked before it is written, not 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from kavka.metadata.delta import MetadataDelta
@@ -19,26 +19,29 @@ T = TypeVar("T")
 
 Subscriber = Callable[[Values], None]
 """Is told the node's settings after they have changed."""
+Check = Callable[[Values], Awaitable[None]]
+"""Is told the node's settings before they change, and raises SettingError if it cannot use them."""
 
 
 class SettingsAt:
     """A node's settings as of any image; remembers the last answer, and nothing that an image does not say."""
 
-    __slots__ = ("_for", "_values", "node_id", "static")
+    __slots__ = ("_of_all", "_own", "_values", "node_id", "static")
 
     def __init__(self, node_id: int, static: Values) -> None:
         self.node_id = node_id
         self.static = static
         """What the node was started with: for checking a change, and for what can only be set there."""
-        self._for: tuple[Mapping[str, str], Mapping[str, str]] | None = None
+        self._own: Mapping[str, str] | None = None
+        self._of_all: Mapping[str, str] | None = None
         self._values = static
 
     def broker(self, configs: ConfigsImage) -> Values:
         """The node's own: set for this broker, else for all brokers, else at its start, else the default."""
-        layers = configs.of_broker(self.node_id), configs.of_all_brokers
-        if self._for is None or self._for[0] is not layers[0] or self._for[1] is not layers[1]:
-            self._values = with_dynamic(self.static, *layers)
-            self._for = layers
+        own, of_all = configs.of_broker(self.node_id), configs.of_all_brokers
+        if self._own is not own or self._of_all is not of_all:
+            self._values = with_dynamic(self.static, own, of_all)
+            self._own, self._of_all = own, of_all
         return self._values
 
     def topic(self, configs: ConfigsImage, name: str) -> Values:
@@ -53,7 +56,7 @@ class SettingsAt:
     def concerns(self, delta: MetadataDelta) -> bool:
         """Whether a change of the metadata changes the node's own settings."""
         names = ("", str(self.node_id))
-        return any(one.type == ResourceType.BROKER and one.name in names for one in delta.configs)
+        return any(resource.type == ResourceType.BROKER and resource.name in names for resource in delta.configs)
 
 
 class LiveSettings:
@@ -67,7 +70,7 @@ class LiveSettings:
         self.values = self._at.broker(image.configs)
         """The node's settings now: another object after a change."""
         self._subscribers: list[Subscriber] = []
-        self._checks: list[Subscriber] = []
+        self._checks: list[Check] = []
 
     @property
     def static(self) -> Values:
@@ -89,14 +92,14 @@ class LiveSettings:
         """Tell of every change of the node's settings from now on, in the order of subscribing."""
         self._subscribers.append(subscriber)
 
-    def ask_before(self, check: Subscriber) -> None:
+    def ask_before(self, check: Check) -> None:
         """Have somebody asked before settings are changed, who raises SettingError for what cannot be used."""
         self._checks.append(check)
 
-    def check(self, values: Values) -> None:
+    async def check(self, values: Values) -> None:
         """Ask those who must agree to settings that the node is about to have; raises SettingError."""
         for check in self._checks:
-            check(values)
+            await check(values)
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Go on to a later image: before everybody else who follows the metadata, who may ask for values."""

@@ -11,6 +11,8 @@ CLUSTER_METADATA: Final = "__cluster_metadata"
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
 TRANSACTION_STATE: Final = "__transaction_state"
 SHARE_GROUP_STATE: Final = "__share_group_state"
+SCHEMAS: Final = "_schemas"
+"""The registry's log; to clients a topic like any other, as it is with Confluent's registry."""
 INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
 
 MAX_TOPIC_NAME: Final = 249

@@ -35,8 +35,8 @@ def quotas_of(image: MetadataImage, wanted: Sequence[Component], *, strict: bool
     """The quotas by entity; a strict filter means no entity of more types than it has. Raises KafkaError."""
     _check(wanted)
     found: dict[Entity, dict[str, float]] = {}
-    for record in image.kept.quotas.values():
-        entity = tuple((one.entity_type, one.entity_name) for one in record.entity)
+    for record in image.security.quotas.values():
+        entity = tuple((component.entity_type, component.entity_name) for component in record.entity)
         if _matches(dict(entity), wanted, strict):
             found.setdefault(entity, {})[record.key] = record.value
     return found
@@ -46,8 +46,9 @@ def _matches(entity: Mapping[str, str | None], wanted: Sequence[Component], stri
     if strict and len(entity) != len(wanted):
         return False
     return all(
-        one.entity_type in entity and (one.match_type == Match.SPECIFIED or entity[one.entity_type] == one.match)
-        for one in wanted
+        component.entity_type in entity
+        and (component.match_type == Match.SPECIFIED or entity[component.entity_type] == component.match)
+        for component in wanted
     )
 
 

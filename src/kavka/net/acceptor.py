@@ -96,7 +96,11 @@ class Acceptor:
         for _ in range(ACCEPTS_PER_CALLBACK):
             if self._count.full(self.name):
                 # Kafka's rule for the caps of a node and of a listener: newcomers wait until somebody leaves.
-                logger.warning("%d connections are open, newcomers wait (%s)", self._count.total, self.name)
+                logger.warning(
+                    "max.connections reached (%d open): listener %s accepts again when one closes",
+                    self._count.total,
+                    self.name,
+                )
                 self.full = True
                 self._unwatch()
                 return
@@ -105,7 +109,7 @@ class Acceptor:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                logger.warning("cannot accept on %s: %s; trying again in %gs", self.name, error, PAUSE_SECONDS)
+                logger.warning("listener %s: accept failed: %s; retrying in %gs", self.name, error, PAUSE_SECONDS)
                 self._pause(PAUSE_SECONDS)
                 return
             delay_ms = self._count.arrived(self.name, self._clock.monotonic_ms())

@@ -19,7 +19,7 @@ from kavka.net.responses import PENDING, Reply, Responses, Slot
 from kavka.net.session import Session
 from kavka.net.transport import END, Transport
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 MAX_UNSENT_BYTES: Final = 1024 * 1024
 """Requests behind this much unsent response wait, so that a client that sends without reading costs no memory."""
@@ -133,11 +133,15 @@ class Connection:
             self._holds += 1
         return self._responses.open_slot(exclusive)
 
+    def when_answered(self, told: Callable[[], None]) -> None:
+        """Have a function called when the request that came last has its answer."""
+        self._responses.when_answered(told)
+
     def on_answer(self, slot: Slot) -> None:
         """Send what has become sendable and go on with requests that were held back."""
         if self.closed:
             return
-        self._responses.release()
+        self._responses.release(slot)
         if slot.exclusive:
             self._holds -= 1
             if self._served:
@@ -247,6 +251,11 @@ class Connection:
         """Whether the client is made to wait."""
         return self._unmute is not None
 
+    def look_for_end(self) -> None:
+        """Read on from a client that left while it was made to wait, as nobody else does: if that was all, close."""
+        if self.muted and not self._held and not self._ending and self.transport.left:
+            self.on_readable()
+
     def _unmuted(self) -> None:
         self._unmute = None
         self._holds -= 1
@@ -270,19 +279,19 @@ class Connection:
         if self._large is not None:
             self._read_large(self._large)
             return
-        kept = len(self._partial)
-        if kept:
+        partial_size = len(self._partial)
+        if partial_size:
             shared = self._buffers.whole
-            shared[:kept] = self._partial
-            received = self._receive(shared[kept:])
+            shared[:partial_size] = self._partial
+            received = self._receive(shared[partial_size:])
         else:
             shared = self._buffers.shared
             received = self._receive(shared)
         if received > 0:
-            if kept:
+            if partial_size:
                 self._partial = b""
-                self._memory.release(self, kept)
-            self._process(shared, kept + received)
+                self._memory.release(self, partial_size)
+            self._process(shared, partial_size + received)
             self._advance()
 
     def _receive(self, into: memoryview) -> int:
@@ -324,7 +333,7 @@ class Connection:
             self.refuse()
             return
         except Exception:
-            log.exception("a request of connection %d failed", self.session.id)
+            logger.exception("a request of connection %d failed", self.session.id)
             self.refuse()
             return
         if consumed < total:
@@ -361,7 +370,7 @@ class Connection:
         api_key = int.from_bytes(view[start + 4 : start + KEY_END], "big", signed=True)
         if self._cap_of is None or needed - 4 <= self._cap_of(api_key):
             return True
-        log.warning("closing %s: a request of %d bytes to the API with key %d", self, needed - 4, api_key)
+        logger.warning("closing %s: a request of %d bytes to the API with key %d", self, needed - 4, api_key)
         return False
 
     def _read_large(self, buffer: bytearray) -> None:

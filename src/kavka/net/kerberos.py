@@ -51,7 +51,7 @@ class KerberosContext:
             raise ContextError(_words(error)) from None
 
 
-class Service:
+class KerberosService:
     """Takes the tickets of clients."""
 
     def __init__(self, principal: str, keytab: str) -> None:

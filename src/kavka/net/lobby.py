@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Hashable
 from typing import Final, Protocol
 
 logger = logging.getLogger(__name__)
@@ -15,20 +16,28 @@ logger = logging.getLogger(__name__)
 DROPPED_AT_ONCE: Final = 100
 
 
-class Waiting(Protocol):
+class PendingConnection(Protocol):
     """What can be in a lobby."""
 
     def close(self) -> None:
         """Drop the connection."""
 
 
-class Lobby:
-    """The connections of a node that are on their way in."""
+class NewConnection(PendingConnection, Protocol):
+    """A connection that says when it is gone."""
 
-    def __init__(self, timeout_ms: int, limit: int) -> None:
+    def when_closed(self, key: Hashable, callback: Callable[[], None]) -> None:
+        """Have a function called once it closes."""
+
+
+class Lobby:
+    """The connections of a listener that are on their way in."""
+
+    def __init__(self, listener: str, timeout_ms: int, limit: int) -> None:
+        self._listener = listener
         self._timeout = timeout_ms / 1000
         self._limit = limit
-        self._waiting: dict[Waiting, float] = {}
+        self._waiting: dict[PendingConnection, float] = {}
         self._timer: asyncio.TimerHandle | None = None
         self.timed_out = 0
         """How many took too long."""
@@ -38,14 +47,23 @@ class Lobby:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def enter(self, connection: Waiting) -> None:
+    def __contains__(self, connection: object) -> bool:
+        return connection in self._waiting
+
+    def welcome(self, connection: NewConnection) -> None:
+        """Wait for a new client to be let in, or to go."""
+        self.enter(connection)
+        connection.when_closed(self, lambda: self.leave(connection))
+
+    def enter(self, connection: PendingConnection) -> None:
         """Wait for a client to be let in; the oldest gives way where there is no room."""
         loop = asyncio.get_running_loop()
         if len(self._waiting) >= self._limit:
             self.crowded_out += 1
             if self.crowded_out.bit_count() == 1:  # a flood is told of less and less often
                 logger.warning(
-                    "%d clients are on their way in and none gets on: the oldest are dropped (%d so far)",
+                    "listener %s: %d connections are authenticating and none gets on: closing the oldest (%d so far)",
+                    self._listener,
                     self._limit,
                     self.crowded_out,
                 )
@@ -54,7 +72,7 @@ class Lobby:
         if self._timer is None:
             self._timer = loop.call_later(self._timeout, self._on_timer)
 
-    def leave(self, connection: Waiting) -> None:
+    def leave(self, connection: PendingConnection) -> None:
         """A client is let in, or gone."""
         self._waiting.pop(connection, None)
 

@@ -51,6 +51,8 @@ class Offer:
     begin: Begin
     max_reauth_ms: int
     """How long a log-in lasts at most; 0 for as long as the credentials do."""
+    mechanism: object = None
+    """Whose offer it is, for whoever has to run it."""
 
 
 class Logins:
@@ -81,8 +83,7 @@ class Logins:
         """Let the first thing that a client does be to log in."""
         connection.receiver = SaslLogin(self, connection)
         connection.max_frame = self.max_receive_bytes
-        self.lobby.enter(connection)
-        connection.when_closed(self, lambda: self.lobby.leave(connection))
+        self.lobby.welcome(connection)
 
 
 class _State(Enum):
@@ -105,6 +106,7 @@ class SaslLogin:
         self._max_frame = connection.max_frame
         self._state = _State.VERSIONS_OR_HANDSHAKE
         self._mechanism = ""
+        self._max_reauth_ms = 0
         self._exchange: SaslServer | None = None
         self._before: str | None = None
         """Who it was, where this is a re-authentication."""
@@ -179,6 +181,7 @@ class SaslLogin:
             )
         else:
             self._mechanism = chosen
+            self._max_reauth_ms = offers[chosen].max_reauth_ms
             self._exchange = offers[chosen].begin(connection.session)
         self._state = _State.AUTHENTICATE if version else _State.RAW_TOKENS
         return pieces
@@ -234,8 +237,8 @@ class SaslLogin:
         self._exchange = None
         connection.max_frame = self._max_frame
         lifetimes = [] if proved.expires_at_ms is None else [max(0, proved.expires_at_ms - rules.clock.now_ms())]
-        if (longest := rules.offers[self._mechanism].max_reauth_ms) > 0:
-            lifetimes.append(longest)
+        if self._max_reauth_ms > 0:
+            lifetimes.append(self._max_reauth_ms)
         if not lifetimes:
             connection.receiver = self._dispatcher
             return 0
@@ -286,6 +289,9 @@ class Expiring:
             if reply is not None:
                 return reply
         elif self._clock.monotonic_ms() > self._ends_ms:
-            logger.info("the session of %s has ended and was not renewed", connection.session.principal)
+            logger.info(
+                "closing a connection of %s: its session expired without re-authentication",
+                connection.session.principal,
+            )
             raise SaslAuthenticationFailed("the session has ended")
         return self._dispatcher(connection, buffer, start, end)

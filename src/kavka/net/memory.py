@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +62,18 @@ class Share:
         """How many looks ago it last moved."""
 
 
+class _Wait(NamedTuple):
+    """What a connection waits for."""
+
+    more: int
+    then: Callable[[], None]
+
+
+def _wanted_bytes(waiting: tuple[Holder, _Wait]) -> int:
+    _, wait = waiting
+    return wait.more
+
+
 class RequestMemory:
     """The budget of a server's connections."""
 
@@ -76,7 +88,7 @@ class RequestMemory:
         self._on_full = on_full
         self._full = False
         self._shares: dict[Holder, Share] = {}
-        self._waiting: dict[Holder, tuple[int, Callable[[], None]]] = {}
+        self._waiting: dict[Holder, _Wait] = {}
         self._looking: asyncio.TimerHandle | None = None
         self._waking = False
         self._ticks = 0
@@ -128,7 +140,7 @@ class RequestMemory:
     def wait(self, holder: Holder, more: int, then: Callable[[], None]) -> None:
         """Call back when there is room for so much; the smallest wish is the first."""
         self.waits += 1
-        self._waiting[holder] = (more, then)
+        self._waiting[holder] = _Wait(more, then)
         self._tell()
         self._look_later()
 
@@ -165,7 +177,7 @@ class RequestMemory:
 
     def _wake(self) -> None:
         self._waking = False
-        for holder, (more, then) in sorted(self._waiting.items(), key=lambda one: one[1][0]):
+        for holder, (more, then) in sorted(self._waiting.items(), key=_wanted_bytes):
             if self._fits(holder, more) and self._waiting.pop(holder, None) is not None:
                 then()
 
@@ -179,7 +191,7 @@ class RequestMemory:
     def _look(self) -> None:
         self._looking = None
         self._wake()
-        still: list[tuple[int, Holder]] = []
+        still: list[Holder] = []
         for holder, share in self._shares.items():
             moved = holder.moved_bytes
             if moved - share.seen >= MOVES_BYTES:
@@ -188,10 +200,10 @@ class RequestMemory:
                 share.looks += 1
             share.seen = moved
             if share.looks > (SERVED_LOOKS if holder.serving else STILL_LOOKS) and holder not in self._waiting:
-                still.append((share.looks, holder))
-        still.sort(key=lambda one: one[0])
+                still.append(holder)
+        still.sort(key=lambda holder: self._shares[holder].looks)
         while still and (self._full or self._waiting):
-            self._close(still.pop()[1])
+            self._close(still.pop())
             self._wake()
         while self._waiting and all(holder in self._waiting for holder in self._shares):
             # Nobody can go on: who began first has had his chance.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from enum import Enum
 from typing import Final, Protocol
 
 from kavka.model.types import FileSlice, Piece
 from kavka.net.transport import pin, unpin
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 SLOT_BYTES: Final = 1024
 """What an answer that is not there yet counts for among the unsent bytes."""
@@ -53,12 +54,14 @@ class Answered(Protocol):
 class Slot:
     """A request whose response is not there yet; it keeps its place in the order."""
 
-    __slots__ = ("_connection", "done", "exclusive", "pieces")
+    __slots__ = ("_connection", "done", "exclusive", "on_done", "pieces")
 
     def __init__(self, connection: Answered, exclusive: bool) -> None:
         self._connection = connection
         self.exclusive = exclusive
         self.done = False
+        self.on_done: Callable[[], None] | None = None
+        """Is called when the response is there."""
         self.pieces: list[Piece] = []
 
     @property
@@ -82,10 +85,12 @@ class Slot:
             try:
                 pin(pieces)
             except OSError as error:
-                log.error("an answer's file cannot be opened: %s", error)
+                logger.error("cannot open the segment of a response: %s", error)
                 self._connection.close()
                 return
             self.pieces = pieces
+        if self.on_done is not None:
+            self.on_done()
         self._connection.on_answer(self)
 
     def abort(self) -> None:
@@ -124,13 +129,7 @@ class Responses:
 
     def put(self, reply: list[Piece]) -> None:
         """Send an answer in pieces after those before it; raises OSError if a file of it cannot be opened."""
-        files = False
-        for piece in reply:
-            if type(piece) is FileSlice:
-                files = True
-            else:
-                self.unsent += len(piece)
-        if files:
+        if self._count(reply):
             pin(reply)
         if self.slots:
             slot = Slot(self._connection, exclusive=False)
@@ -147,8 +146,27 @@ class Responses:
         self.unsent += SLOT_BYTES
         return slot
 
-    def release(self) -> None:
-        """Let go what waits for nothing any more."""
+    def when_answered(self, told: Callable[[], None]) -> None:
+        """Have a function called when the request that came last has its answer, which may be by now."""
+        newest = self.slots[-1] if self.slots else None
+        if newest is None or newest.done or newest.on_done is not None:
+            told()
+        else:
+            newest.on_done = told
+
+    def _count(self, reply: list[Piece]) -> bool:
+        """Count what an answer holds of memory; whether it has files as well."""
+        files = False
+        for piece in reply:
+            if type(piece) is FileSlice:
+                files = True
+            else:
+                self.unsent += len(piece)
+        return files
+
+    def release(self, answered: Slot) -> None:
+        """Count an answer that came late, and let go what waits for nothing any more."""
+        self._count(answered.pieces)
         slots = self.slots
         while slots and slots[0].done:
             self._out.extend(slots.popleft().pieces)

@@ -8,6 +8,7 @@ import logging
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kavka.model.clock import Clock
 from kavka.model.types import EVERY_ADDRESS
@@ -22,7 +23,7 @@ from kavka.net.session import Session
 from kavka.net.sockets import Secure
 from kavka.net.transport import Transport
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 TURNED_AWAY_AT_ONCE = 1000
 """So many connections that came too fast are kept for a while before they are closed; more are closed at once."""
@@ -97,6 +98,13 @@ def _listening(host: str, port: int, options: SocketOptions, both: bool) -> sock
     return sock
 
 
+class _Movement(NamedTuple):
+    """How much a connection had moved when it last did."""
+
+    moved_bytes: int
+    since_ms: int
+
+
 class Server:
     """All client listeners of a node and their connections."""
 
@@ -129,7 +137,7 @@ class Server:
         self._draining = False
         self._all_gone = asyncio.Event()
         self.connections: dict[int, Connection] = {}
-        self._seen: dict[int, tuple[int, int]] = {}
+        self._seen: dict[int, _Movement] = {}
         self._received_before = 0  # by connections that are closed
         self._sent_before = 0
 
@@ -142,6 +150,8 @@ class Server:
             while True:
                 await asyncio.sleep(sweep_seconds)
                 self._close_idle()
+                for connection in list(self.connections.values()):
+                    connection.look_for_end()
                 self._count.forget_idle(self._clock.monotonic_ms())
         finally:
             self._draining = True
@@ -175,17 +185,19 @@ class Server:
     @property
     def delayed(self) -> int:
         """How many connections had to wait because they came too fast."""
-        return self._delayed_before + sum(one.delayed for one in self._acceptors.values())
+        return self._delayed_before + sum(acceptor.delayed for acceptor in self._acceptors.values())
 
     @property
     def received_bytes(self) -> int:
         """All bytes that clients have sent."""
-        return self._received_before + sum(one.transport.received_bytes for one in self.connections.values())
+        return self._received_before + sum(
+            connection.transport.received_bytes for connection in self.connections.values()
+        )
 
     @property
     def sent_bytes(self) -> int:
         """All bytes that clients were sent."""
-        return self._sent_before + sum(one.transport.sent_bytes for one in self.connections.values())
+        return self._sent_before + sum(connection.transport.sent_bytes for connection in self.connections.values())
 
     # -- accepting ----------------------------------------------------------------------
 
@@ -243,7 +255,7 @@ class Server:
             listener.welcome,
         )
         if opened is None:
-            log.debug("refused a connection from %s: it has its share already", host)
+            logger.debug("rejected a connection from %s: max.connections.per.ip reached", host)
             sock.close()
 
     def _turn_away(self, sock: socket.socket, delay_ms: int) -> None:
@@ -311,8 +323,8 @@ class Server:
         for number, connection in list(self.connections.items()):
             moved = connection.transport.received_bytes + connection.transport.sent_bytes
             seen = self._seen.get(number)
-            if seen is None or seen[0] != moved or connection.muted:
-                self._seen[number] = (moved, now_ms)
-            elif now_ms - seen[1] >= self._limits.idle_ms:
-                log.debug("closing idle connection %d from %s", number, connection.session.client_host)
+            if seen is None or seen.moved_bytes != moved or connection.muted:
+                self._seen[number] = _Movement(moved, now_ms)
+            elif now_ms - seen.since_ms >= self._limits.idle_ms:
+                logger.debug("closing idle connection %d from %s", number, connection.session.client_host)
                 connection.close()

@@ -34,6 +34,8 @@ class Session:
     """How the listener secures its connections."""
     token_authenticated: bool = False
     """Whether the client logged in with a delegation token, which hands out no others."""
+    client_id: str = ""
+    """What the client called itself in its last request, beside those to produce and fetch."""
     client_software_name: str = ""
     client_software_version: str = ""
     """What ApiVersions told (KIP-511); empty before, and of clients that do not tell."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import ssl
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kavka.model.settings import (
     SSL_KEY_PASSWORD,
@@ -27,6 +27,9 @@ from kavka.model.settings import (
     SettingError,
 )
 from kavka.model.settings.listeners import Readable
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
 
 _CERTIFICATE: Final = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _KEY: Final = re.compile(rb"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.+?-----END \1PRIVATE KEY-----", re.DOTALL)
@@ -206,7 +209,7 @@ def _pem_identity(where: str, keys: bytes, chain: bytes, password: Password | No
 def _pkcs12(
     setting: Setting[str | None], path: str, data: bytes, password: Password | None
 ) -> tuple[Identity | None, tuple[bytes, ...]]:
-    """The identity and all the certificates of a PKCS12 file."""
+    """The identity of a PKCS12 file, and whom it trusts: as in Java not those who vouch for its own key."""
     try:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.serialization import pkcs12
@@ -219,9 +222,30 @@ def _pkcs12(
     except ValueError:
         raise SettingError(f"{setting.name}: {path} cannot be opened with the password given") from None
     pem = serialization.Encoding.PEM
-    others = tuple(one.certificate.public_bytes(pem) for one in store.additional_certs)
-    own = (store.cert.certificate.public_bytes(pem),) if store.cert is not None else ()
-    if store.key is None or not own:
-        return None, own + others
+    others = [extra.certificate for extra in store.additional_certs]
+    own = store.cert.certificate if store.cert is not None else None
+    if store.key is None or own is None:
+        trusted = others if own is None else [own, *others]
+        return None, tuple(one.public_bytes(pem) for one in trusted)
+    chain = [own]
+    while (issuer := _issuer(chain[-1], others)) is not None:
+        chain.append(issuer)
+        others.remove(issuer)  # once: it may be an entry of its own as well
     key = store.key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return Identity(key, own + others), own + others
+    identity = Identity(key, tuple(one.public_bytes(pem) for one in chain))
+    return identity, tuple(one.public_bytes(pem) for one in (own, *others))
+
+
+def _issuer(certificate: Certificate, among: list[Certificate]) -> Certificate | None:
+    """Who vouches for a certificate."""
+    from cryptography.exceptions import InvalidSignature
+
+    if certificate.issuer == certificate.subject:
+        return None
+    for one in among:
+        try:
+            certificate.verify_directly_issued_by(one)
+        except (ValueError, TypeError, InvalidSignature):
+            continue
+        return one
+    return None

@@ -23,7 +23,7 @@ from kavka.net.lobby import Lobby
 from kavka.net.session import Session
 from kavka.net.sockets import SocketTransport
 from kavka.net.transport import END
-from kavka.net.turns import Turns
+from kavka.pacing.turns import Line
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +33,11 @@ SLICE_BYTES: Final = 64 * 1024
 """How much OpenSSL is given at a time, in either direction."""
 RECORD_HEADER_BYTES: Final = 5
 MAX_RECORD_BYTES: Final = 1 << 14
+TURN_BYTES: Final = 1 << 19
+"""After so much the other connections have their turn, however fast one client sends."""
+CAREFUL_BYTES: Final = 4096
+"""How much is taken at once of those who are not in, or send much that is no data: a slice of nothing but changes of
+keys would hold the loop for tens of milliseconds."""
 HANDSHAKE_RECORD: Final = 22
 
 
@@ -48,19 +53,22 @@ class TlsListener:
         context: Callable[[], ssl.SSLContext],
         *,
         identify: Callable[[Session, bytes | None], None],
-        turns: Turns,
-        lobby: Lobby | None,
+        line: Line,
+        lobby: Lobby,
+        enough: bool,
         failure_delay_ms: int,
     ) -> None:
         """The context is asked for at each handshake: another may have taken its place.
 
         `identify` is told of each client and its certificate, and may raise RefusedError.
-        The lobby is one that clients leave when the handshake is done; None where they have to log in as well.
+        The handshake is `enough` to leave the lobby, unless clients have to log in as well. What those cost who are
+        in the lobby is done in the listener's line.
         """
         self.context = context
         self.identify = identify
-        self.turns = turns
+        self.line = line
         self.lobby = lobby
+        self.enough = enough
         self.failure_delay = failure_delay_ms / 1000
         self.raw = memoryview(bytearray(SLICE_BYTES))
         """Where all connections receive, one after the other."""
@@ -82,11 +90,15 @@ class TlsTransport(SocketTransport):
     __slots__ = (
         "_failed",
         "_hello",
+        "_idle",
+        "_in",
         "_incoming",
         "_open",
         "_outgoing",
+        "_queued",
         "_session",
         "_shared",
+        "_slice",
         "_starved",
         "_tls",
         "_unsent",
@@ -111,7 +123,14 @@ class TlsTransport(SocketTransport):
         self._hello: bytearray | None = bytearray()
         """The beginning of a handshake; None once it is OpenSSL's. A client that only connects costs nothing more."""
         self._open = False
+        self._in = False
+        """Whether the client has left the lobby."""
         self._failed = False
+        self._queued = False
+        """Whether its turn is still to come."""
+        self._slice = CAREFUL_BYTES
+        self._idle = 0
+        """How much has come that was no data; data makes up for as much again."""
         self._starved = True
         """Whether OpenSSL has given away all that it can decrypt."""
         self._unsent: list[bytes | memoryview] = []
@@ -130,38 +149,59 @@ class TlsTransport(SocketTransport):
 
     def _resume(self) -> None:
         if not self.closed and not self._paused:
-            self._serve()
+            self._on_readable()
 
     def _on_readable(self) -> None:
-        if self._paused or self._failed:
+        if self._paused or self._failed or self._queued:
             self._unwatch()
-        elif self._open:
+        elif self._in:
             self._serve()
+        elif self._open and self._owner not in self._shared.lobby:
+            self._in = True
+            self._serve()
+        elif self._open:
+            self._queued = True
+            self._shared.line.take(self._serve_stranger)
         else:
             self._receive_handshake()
 
+    def _serve_stranger(self) -> None:
+        """Hear a client that still has to log in."""
+        self._queued = False
+        if not self.closed and not self._paused:
+            super().read_on()
+            self._serve()
+
     def _serve(self) -> None:
-        """Have the owner take everything that can be decrypted."""
+        """Have the owner take what can be decrypted, until it is the others' turn."""
+        before = self.received_bytes
         self._owner.on_readable()
-        while not (self._starved or self._paused or self.closed):
+        while not (self._starved or self._paused or self.closed) and self.received_bytes - before < TURN_BYTES:
             self._owner.on_readable()
-        if not self.closed and not self.busy and self._outgoing.pending:  # an answer to a key update
-            self.flush()
+        if self.closed:
+            return
+        if self._outgoing.pending:  # an answer to a change of keys
+            if not self.busy:
+                self.flush()
+            if self.busy and not self.closed:
+                self.read_off()  # until that is taken
+        if not (self._starved or self._paused or self.closed):
+            self._loop.call_soon(self._resume)
 
     def receive_into(self, view: memoryview) -> int:
         """Receive and decrypt what is there, up to what fits."""
         if not self._open:
             return 0
         filled, size, tls = 0, len(view), self._tls
-        more = True
+        more = TURN_BYTES
         while filled < size:
             try:
                 count: int = tls.read(size - filled, view[filled:])  # type: ignore[assignment]  # how many, not which
             except ssl.SSLWantReadError:
                 self._starved = True
-                if not more or (received := self._receive()) == 0:
+                if more <= 0 or (more < TURN_BYTES and self._idle > 0) or (received := self._receive()) == 0:
                     return filled
-                more = received == SLICE_BYTES
+                more = more - received if received == self._slice and self._in else 0
                 continue
             except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
                 count = 0
@@ -169,12 +209,18 @@ class TlsTransport(SocketTransport):
                 self._starved = True
                 return filled or END
             filled += count
+            self._idle -= 2 * count
         self._starved = False
         return filled
 
     def _receive(self) -> int:
         """Give OpenSSL what has come; how much that was, 0 for nothing now, END for the end."""
-        raw = self._shared.raw
+        if not self._in or self._idle > 2 * MAX_RECORD_BYTES:  # more than the beginning of a record
+            self._slice = CAREFUL_BYTES
+        elif self._idle < 0:
+            self._slice = min(2 * self._slice, SLICE_BYTES)
+        self._idle = max(self._idle, 0)
+        raw = self._shared.raw[: self._slice]
         try:
             received = self._sock.recv_into(raw)
         except (BlockingIOError, InterruptedError):
@@ -183,6 +229,7 @@ class TlsTransport(SocketTransport):
             self._incoming.write_eof()
             return END
         self.received_bytes += received
+        self._idle += received
         self._incoming.write(raw[:received])
         return received
 
@@ -200,11 +247,11 @@ class TlsTransport(SocketTransport):
             self._owner.close()
             return
         self._paused = True  # until its turn has come
-        self._shared.turns.take(self._shake_hands)
+        self._shared.line.take(self._shake_hands)
 
     def _receive_hello(self, hello: bytearray) -> bool:
         """Whether the first record is there: before that nothing is spent on a client."""
-        raw = self._shared.raw
+        raw = self._shared.raw[:CAREFUL_BYTES]
         try:
             received = self._sock.recv_into(raw)
         except (BlockingIOError, InterruptedError):
@@ -253,7 +300,8 @@ class TlsTransport(SocketTransport):
             return
         shared.succeeded += 1
         self._open = True
-        if shared.lobby is not None:
+        self._idle = 0
+        if shared.enough:
             shared.lobby.leave(self._owner)
         self.flush()
         if not self.closed:

@@ -173,17 +173,17 @@ def try_handshake(server: ssl.SSLContext, client: ssl.SSLContext) -> Mapping[str
     client.check_hostname = False  # whichever names the certificate has
     try:
         to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-        one = server.wrap_bio(to_server, to_client, server_side=True)
-        other = client.wrap_bio(to_client, to_server)
+        accepting = server.wrap_bio(to_server, to_client, server_side=True)
+        connecting = client.wrap_bio(to_client, to_server)
     finally:
         client.check_hostname = checks
     try:
-        for side in (other, one, other, one):
+        for side in (connecting, accepting, connecting, accepting):
             with contextlib.suppress(ssl.SSLWantReadError):
                 side.do_handshake()
-        other.write(b"?")
-        one.read(1)  # a client's certificate is judged last of all
+        connecting.write(b"?")
+        accepting.read(1)  # a client's certificate is judged last of all
     except ssl.SSLError as error:
         words = getattr(error, "verify_message", None) or error.reason or str(error)
         raise HandshakeError(str(words).lower().replace("_", " ")) from None
-    return other.getpeercert() or {}
+    return connecting.getpeercert() or {}

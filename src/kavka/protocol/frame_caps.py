@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from kavka.protocol.registry import API, ApiKey
 
 SMALL_FRAME_BYTES: Final = 256 * 1024
-ITEM_BYTES: Final = 64
+ITEM_BYTES: Final = 128
 FETCH_SHARE: Final = 4
 """Which part of the cap is Fetch's, which is decoded at once: 60,000 partitions fit."""
 
@@ -30,8 +30,6 @@ WITHOUT_LISTS: Final = frozenset(
         ApiKey.RENEW_DELEGATION_TOKEN,
         ApiKey.EXPIRE_DELEGATION_TOKEN,
         ApiKey.DESCRIBE_DELEGATION_TOKEN,
-        ApiKey.ALTER_CLIENT_QUOTAS,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
         ApiKey.VOTE,
         ApiKey.BEGIN_QUORUM_EPOCH,
         ApiKey.END_QUORUM_EPOCH,
@@ -47,8 +45,6 @@ WITHOUT_LISTS: Final = frozenset(
         ApiKey.CONTROLLER_REGISTRATION,
         ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
         ApiKey.LIST_CONFIG_RESOURCES,
-        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
-        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
         ApiKey.ADD_RAFT_VOTER,
         ApiKey.REMOVE_RAFT_VOTER,
         ApiKey.UPDATE_RAFT_VOTER,

@@ -131,7 +131,9 @@ def _name(row: Any, item: Any) -> None:
         for name in _NAMES.get(field.name, ()):
             if name in given:
                 value, row_class = getattr(item, name), _row_class(field)
-                setattr(row, field.name, value if row_class is None else [_like(row_class, one) for one in value])
+                setattr(
+                    row, field.name, value if row_class is None else [_like(row_class, element) for element in value]
+                )
                 break
 
 

@@ -108,6 +108,7 @@ class ApiKey(IntEnum):
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
     GET_REPLICA_LOG_INFO = 93
+    REGISTRY_CALL = 10000
 
 
 class Api(NamedTuple):
@@ -255,6 +256,7 @@ _TABLE: Final = """
 91 AlterShareGroupOffsets        0  0  0 - broker
 92 DeleteShareGroupOffsets       0  0  0 - broker
 93 GetReplicaLogInfo             0  0  0 - broker
+10000 RegistryCall               0  0  - - broker
 """
 
 
@@ -277,5 +279,5 @@ def _read_table() -> dict[int, Api]:
 
 API: Final[Mapping[int, Api]] = _read_table()
 
-OURS: Final = frozenset({int(ApiKey.GET_REPLICA_LOG_INFO)})
+OURS: Final = frozenset({int(ApiKey.GET_REPLICA_LOG_INFO), int(ApiKey.REGISTRY_CALL)})
 """The APIs that Kafka 4.3 does not have: nodes of ours ask them of each other."""

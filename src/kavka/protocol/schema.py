@@ -266,9 +266,9 @@ def parse_versions(text: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
-def common_versions(one: range, other: range) -> range:
+def common_versions(ours: range, theirs: range) -> range:
     """The versions that both ranges have."""
-    first, stop = max(one.start, other.start), min(one.stop, other.stop)
+    first, stop = max(ours.start, theirs.start), min(ours.stop, theirs.stop)
     return range(first, stop) if first < stop else NEVER
 
 

@@ -29,7 +29,7 @@ CONNECT_TIMEOUT_MS: Final = 2_000
 
 
 class ActiveController(Protocol):
-    """What a node knows about who leads the quorum."""
+    """What a node knows about the quorum leader."""
 
     @property
     def is_active(self) -> bool:
@@ -37,7 +37,7 @@ class ActiveController(Protocol):
 
     @property
     def leader_endpoint(self) -> Address | None:
-        """Where another node that leads is asked; None while none is known to."""
+        """The endpoint of another node that is the leader; None while none is known."""
 
     def on_leader_change(self, callback: Callable[[], None]) -> None:
         """Have a function called whenever one of the above changes."""

@@ -36,7 +36,7 @@ class CommitMark:
         try:
             self.offset = read_offsets(self._disk, self._path).get(PARTITION, 0)
         except KafkaStorageError as error:
-            logger.warning("%s: how far the metadata was committed is not known", error)
+            logger.warning("%s: the committed offset of the metadata log is unknown", error)
             return
         if end >= self.offset:
             return
@@ -47,7 +47,7 @@ class CommitMark:
                 "controllers have the rest, take this one out of the quorum, format it anew and let it join again; or "
                 "start once with --accept-loss to give up what is missing"
             )
-        logger.warning("%s; what is missing is given up (--accept-loss)", lost)
+        logger.warning("%s; starting with what is left (--accept-loss)", lost)
         self.write(max(start, end))
 
     def write(self, offset: int) -> None:

@@ -21,6 +21,7 @@ from kavka.metadata.versions import write_version
 from kavka.model.clock import Clock
 from kavka.model.errors import KafkaError, KafkaStorageError, MalformedMessage, NotController, UnknownServerError
 from kavka.model.transition import Divisible, Parked, Transition
+from kavka.pacing.turn import Turn
 from kavka.quorum.driver import RaftDriver
 from kavka.quorum.metadata_log import Replayed
 from kavka.quorum.settings import SnapshotRules
@@ -28,17 +29,16 @@ from kavka.quorum.snapshots import SnapshotId
 from kavka.quorum.snapshotting import Snapshotter
 from kavka.quorum.status import QuorumStatus
 from kavka.quorum.strangers import Strangers
-from kavka.quorum.turn import Turn as Turn
 from kavka.storage.loader import LoadReport
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 Decide = Callable[[Controller, int], Transition[T]]
 """Asks the machine for a decision, at a time in milliseconds."""
 Subscriber = Callable[[MetadataImage, MetadataDelta], Iterator[None] | None]
-"""Is told of every committed change, in order; one with much to do returns an iterator, which is run in slices."""
+"""Called with every committed change, in order; one with much to do returns an iterator, which is run in slices."""
 
 SLICE_RECORDS: Final = 500
 IDLE_TICK_MS: Final = 100
@@ -76,7 +76,7 @@ class ControllerLoop:
         snapshots: SnapshotRules | None = None,
     ) -> None:
         self.quorum = quorum
-        self.strangers = Strangers(quorum.member.cluster_id)
+        self.strangers = Strangers(quorum.replica.cluster_id)
         self._machine = machine
         self._clock = clock
         self._bootstrap = bootstrap
@@ -111,12 +111,12 @@ class ControllerLoop:
     @property
     def node_id(self) -> int:
         """This node."""
-        return self.quorum.member.node_id
+        return self.quorum.replica.node_id
 
     @property
     def cluster_id(self) -> str:
         """The cluster's id."""
-        return self.quorum.member.cluster_id
+        return self.quorum.replica.cluster_id
 
     @property
     def kraft_version(self) -> int:
@@ -125,7 +125,7 @@ class ControllerLoop:
 
     @property
     def leader(self) -> int:
-        """Who leads the quorum; -1 while nobody is known to."""
+        """The quorum leader's id; -1 while none is known."""
         return self.quorum.leader_id
 
     @property
@@ -135,17 +135,17 @@ class ControllerLoop:
 
     @property
     def leader_endpoint(self) -> tuple[str, int] | None:
-        """Where the controller listener of another node is that leads; None while none is known to."""
+        """The controller endpoint of another node that is the leader; None while none is known."""
         endpoint = self.quorum.leader_endpoint
         return None if endpoint is None or self.quorum.leader_id == self.node_id else (endpoint.host, endpoint.port)
 
     @property
     def is_active(self) -> bool:
-        """Whether this node is the active controller: it leads, and has replayed all from before."""
+        """Whether this node is the active controller: it is the leader, and has replayed all earlier epochs."""
         return self._active
 
     def status(self) -> QuorumStatus:
-        """Who leads the quorum and how far its members are."""
+        """The quorum leader, and the log end offsets of voters and observers."""
         return self.quorum.status()
 
     def subscribe(self, subscriber: Subscriber) -> None:
@@ -180,12 +180,12 @@ class ControllerLoop:
                     if self._machine is not None:
                         tasks.create_task(self._tick_forever(self._machine))
         finally:
-            self._stopped = NotController("this node is stopping")
+            self._stopped = NotController("this node is shutting down")
             self._lose(self._stopped)
             self._tell_ready(self._stopped)
 
     async def leave(self) -> None:
-        """Before the end of `run`: let another be elected if this node leads."""
+        """Before the end of `run`: resign if this node is the leader."""
         await self.quorum.leave()
 
     def close(self) -> None:
@@ -231,18 +231,18 @@ class ControllerLoop:
         self._moved.set()
 
     def on_leading(self, epoch: int, start_offset: int) -> None:
-        """This node leads; it is active once all from before is committed and replayed."""
+        """This node became leader; it is active once all earlier epochs are committed and replayed."""
         self._epoch, self._epoch_start = epoch, start_offset
         self._moved.set()
 
     def on_lost(self, error: KafkaError) -> None:
-        """This node leads no more: whoever waits is told, and the machine goes back to what is committed."""
+        """This node resigned: whoever waits gets NOT_CONTROLLER, and the machine goes back to what is committed."""
         self._lose(error)
         if isinstance(error, KafkaStorageError):
             self._tell_ready(error)
 
     def on_leader(self) -> None:
-        """Another leads, or nobody is known to."""
+        """The leader has changed, or none is known."""
         leader = self.quorum.leader_id
         if leader not in (-1, self.node_id):
             self._former_leader = leader
@@ -310,13 +310,13 @@ class ControllerLoop:
             delta = machine.replay(records, base + len(values) - 1, self._epoch)
         except MetadataError as error:
             machine.image = before
-            log.error("a decision of the controller contradicts the metadata: %s", error)
+            logger.error("controller records do not apply to the metadata image: %s", error)
             raise UnknownServerError("the controller made a change that cannot be; nothing was written") from error
         try:
             self.quorum.append(values, self._epoch, now_ms)
         except KafkaError as error:
             machine.image = before
-            log.error("the metadata log could not be written: %s", error)
+            logger.error("appending to the metadata log failed: %s", error)
             raise
         self._appended.append(Appended(base, machine.image, delta, now_ms))
         self._moved.set()
@@ -326,7 +326,7 @@ class ControllerLoop:
         self.quorum.upgrade_kraft_version(version, validate_only=validate_only)
 
     def broker_disconnected(self, broker_id: int, epoch: int, connection: int) -> None:
-        """The connection that a broker's heartbeats came on has closed."""
+        """The connection of a broker's heartbeats has closed."""
         if self._active and self._machine is not None:
             self._machine.broker_disconnected(broker_id, epoch, self._clock.now_ms(), connection)
             self._decided.set()
@@ -343,11 +343,11 @@ class ControllerLoop:
         machine.image = self._committed
         machine.kraft_version = self.quorum.kraft_version
         self._active = True
-        log.info("node %d is the active controller, in epoch %d", self.node_id, self._epoch)
+        logger.info("node %d became the active controller in epoch %d", self.node_id, self._epoch)
         try:
             self._append(machine, machine.activate(self._bootstrap, now_ms, self._former_leader).records, now_ms)
         except KafkaError as error:
-            log.error("node %d cannot lead: %s", self.node_id, error)
+            logger.error("node %d cannot become the active controller: %s", self.node_id, error)
             self.quorum.resign()
             return
         self._decided.set()
@@ -372,7 +372,7 @@ class ControllerLoop:
             try:
                 await self.submit(lambda machine, now_ms: machine.tick(now_ms))
             except KafkaError as error:
-                log.warning("what was due at the controller is put off: %s", error)
+                logger.warning("periodic controller task postponed: %s", error)
             not_before = now_ms + (IDLE_TICK_MS if self.quorum.log.end_offset == before else 0)
 
     # -- committing -----------------------------------------------------------------------------------

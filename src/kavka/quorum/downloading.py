@@ -10,7 +10,7 @@ from kavka.model.errors import KafkaStorageError
 from kavka.protocol.schemas.fetch_snapshot import FetchSnapshotResponse, ResponsePartitionSnapshot
 from kavka.quorum.metadata_log import MetadataLog
 from kavka.quorum.peers import Peers
-from kavka.quorum.sending import Sender
+from kavka.quorum.sending import QuorumRequests
 from kavka.quorum.snapshots import Snapshot, SnapshotId, read_snapshot
 from kavka.raft.effects import FetchSnapshotFrom
 from kavka.raft.messages import SnapshotReply
@@ -29,7 +29,7 @@ class Download:
         id_: SnapshotId,
         effect: FetchSnapshotFrom,
         peers: Peers,
-        sender: Sender,
+        requests: QuorumRequests,
         me: ReplicaKey,
         max_bytes: int,
     ) -> None:
@@ -37,7 +37,7 @@ class Download:
         self._id = id_
         self._effect = effect
         self._peers = peers
-        self._sender = sender
+        self._requests = requests
         self._me = me
         self._max_bytes = max_bytes
         stem = id_.file_name.removesuffix(".checkpoint")
@@ -52,13 +52,13 @@ class Download:
         Raises KafkaError, TimeoutError or OSError when it cannot go on.
         """
         while self._position != self._size:
-            request = self._sender.fetch_snapshot(
+            request = self._requests.fetch_snapshot(
                 self._me, self._effect.epoch, self._id, self._position, self._max_bytes
             )
             response, _ = await self._peers.call(self._effect.endpoints, request, FetchSnapshotResponse)
             if response.error_code:
                 raise KafkaStorageError(f"the leader refuses FetchSnapshot with error {response.error_code}")
-            head, window = self._sender.read_snapshot(response)
+            head, window = self._requests.read_snapshot(response)
             if not head.error:
                 self._keep(window)
             yield head

@@ -28,7 +28,7 @@ from kavka.model.types import FileSlice
 from kavka.protocol.schemas.control_records import LeaderChangeMessage, LeaderChangeVoter
 from kavka.quorum.commit_mark import CommitMark
 from kavka.quorum.metadata_log import MetadataLog
-from kavka.quorum.settings import Member, QuorumSettings
+from kavka.quorum.settings import MetadataReplica, QuorumSettings
 from kavka.quorum.snapshot_fetch import SnapshotFetch
 from kavka.quorum.snapshots import BOOTSTRAP_ID, Snapshot, SnapshotId
 from kavka.quorum.state import QuorumState, read_quorum_state, write_quorum_state
@@ -80,7 +80,7 @@ if TYPE_CHECKING:  # only a node that has peers needs them
     from kavka.quorum.outbound import Outbound
     from kavka.quorum.wire import SnapshotWindow
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 MAX_FETCH_BYTES: Final = 8 << 20
 """The most that is given at once, whatever is asked for; a larger first batch is given as a whole."""
@@ -93,19 +93,19 @@ AGAIN_SECONDS: Final = 1.0
 
 
 class Follows(Protocol):
-    """Who is told what the quorum does: the controller."""
+    """Hears of the quorum's leadership and commits: the controller."""
 
     def on_commit(self, high_watermark: int) -> None:
-        """What is before an offset is committed."""
+        """The high watermark has moved to an offset."""
 
     def on_leading(self, epoch: int, start_offset: int) -> None:
-        """This node leads, from an offset on."""
+        """This node became leader, from an offset on."""
 
     def on_lost(self, error: KafkaError) -> None:
-        """This node leads no more, and what it wrote may never be committed."""
+        """This node lost leadership, and what it wrote may never be committed."""
 
     def on_leader(self) -> None:
-        """Another leads, or nobody is known to."""
+        """The leader has changed, or none is known."""
 
 
 class _Asked:
@@ -126,14 +126,14 @@ class RaftDriver(QuorumView):
         self,
         disk: Disk,
         metadata_dir: str,
-        member: Member,
+        replica: MetadataReplica,
         settings: QuorumSettings,
         clock: Clock,
         connector: Connector,
         *,
         draw: Callable[[int, int], int] = random.randrange,
     ) -> None:
-        super().__init__(member, settings, clock)
+        super().__init__(replica, settings, clock)
         self.log = MetadataLog(disk, metadata_dir, settings.log)
         self._mark = CommitMark(disk, metadata_dir)
         self._marked_ms = 0
@@ -159,7 +159,7 @@ class RaftDriver(QuorumView):
         """Open the log and begin; a sole voter leads at once. Raises KafkaStorageError. Once, before `run`."""
         self._follower = follower
         report = self.log.open(self._clock.now_ms(), clean=clean)
-        if self.member.controller:
+        if self.replica.controller:
             self._mark.check(self.log.path, self.log.start_offset, self.log.end_offset, accept_loss=accept_loss)
         self._begin()
         if self._failure is not None:
@@ -168,19 +168,19 @@ class RaftDriver(QuorumView):
 
     def _begin(self) -> None:
         history = self.log.history(self.settings.voters)
-        if self.member.controller and self.log.durable_offset < self.log.end_offset:
+        if self.replica.controller and self.log.durable_offset < self.log.end_offset:
             self.log.log.sync()  # what this node votes and fetches by must be on the disk
         if not history.voters and not self.settings.bootstrap:
             raise KafkaStorageError(f"{self.log.path} names no voter: the directory is not formatted for this node")
         self._raft = Raft(
-            self.member.voter,
+            self.replica.voter,
             self.log,
             history,
             self._draw,
             state=self._read_state(),
             config=self.settings.raft,
             bootstrap=self.settings.bootstrap,
-            can_become_voter=self.member.controller,
+            can_become_voter=self.replica.controller,
         )
         raft = self._raft
         self.feed(lambda: raft.start(self.now_ms()))
@@ -214,7 +214,7 @@ class RaftDriver(QuorumView):
                 self._outbound.close()
 
     async def leave(self) -> None:
-        """Before the end: let another be elected if this node leads, for as long as that may take."""
+        """Before the end: resign if this node is the leader, and wait for the next election."""
         if self._raft is None or self._tasks is None:
             return
         raft = self._raft
@@ -227,9 +227,9 @@ class RaftDriver(QuorumView):
         """After `run` has ended: force everything to the disk and let go of it."""
         committed = self.high_watermark
         self._raft = None
-        self._drop_asked(NotController("this node is stopping"))
+        self._drop_asked(NotController("this node is shutting down"))
         self.log.close()
-        if self.member.controller and committed > self._mark.offset:
+        if self.replica.controller and committed > self._mark.offset:
             self._mark.write(committed)
 
     # -- events --------------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ class RaftDriver(QuorumView):
         Raises NotController, or KafkaStorageError if the disk does not take them, and then nothing was written.
         """
         raft = self.raft
-        if not raft.is_leader or raft.epoch != epoch:
+        if self._failure is not None or not raft.is_leader or raft.epoch != epoch:
             raise NotController(f"this node does not lead epoch {epoch}")
         try:
             last = self.log.append(values, epoch, now_ms)
@@ -288,7 +288,7 @@ class RaftDriver(QuorumView):
         asked.answer.set_result(reply)
 
     def snapshot_window(self, replica_id: int, asked: RequestPartitionSnapshot, max_bytes: int) -> SnapshotWindow:
-        """A piece of one of this node's snapshots, for a replica that follows it."""
+        """Bytes of one of this node's snapshots, for a follower."""
         from kavka.quorum.wire import SnapshotWindow
 
         raft, id_ = self.raft, SnapshotId(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
@@ -317,7 +317,7 @@ class RaftDriver(QuorumView):
         self.feed(lambda: effects)
 
     def resign(self) -> None:
-        """Let another lead, if this node does."""
+        """Resign, if this node is the leader."""
         raft = self.raft
         self.feed(lambda: raft.resign(raft.epoch, self.now_ms()))
 
@@ -326,7 +326,12 @@ class RaftDriver(QuorumView):
         return self._clock.monotonic_ms()
 
     def feed(self, event: Callable[[], Sequence[Effect]]) -> None:
-        """Give the core an event, after those that wait, and run what it asks for."""
+        """Give the core an event, after those that wait, and run what it asks for.
+
+        A core whose disk refused a write hears of nothing more: it may believe what nobody would remember.
+        """
+        if self._failure is not None:
+            return
         self._queue.append(event)
         if self._pumping:
             return
@@ -384,11 +389,11 @@ class RaftDriver(QuorumView):
                 messages += [] if voters is None else [voters_record(voters)]
                 self._write_control(messages, epoch)
             case LostLeadership(epoch):
-                log.info("node %d no longer leads epoch %d of the quorum", self.member.node_id, epoch)
-                self._tell().on_lost(NotController("another node leads the quorum now"))
+                logger.info("node %d resigned as quorum leader of epoch %d", self.replica.node_id, epoch)
+                self._tell().on_lost(NotController("another node is the quorum leader now"))
             case LeaderChanged(leader_id, epoch, _):
-                log.info(
-                    "the quorum is led by %s in epoch %d", f"node {leader_id}" if leader_id >= 0 else "nobody", epoch
+                logger.info(
+                    "quorum leader is %s in epoch %d", f"node {leader_id}" if leader_id >= 0 else "nobody", epoch
                 )
                 self._tell().on_leader()
             case HighWatermark(offset):
@@ -406,10 +411,10 @@ class RaftDriver(QuorumView):
         write_quorum_state(self.log.disk, self.log.path, written)
 
     def _become_leader(self, effect: BecomeLeader) -> None:
-        log.info("node %d leads epoch %d of the quorum", self.member.node_id, effect.epoch)
+        logger.info("node %d became quorum leader in epoch %d", self.replica.node_id, effect.epoch)
         change = LeaderChangeMessage(
             version=0,
-            leader_id=self.member.node_id,
+            leader_id=self.replica.node_id,
             voters=[LeaderChangeVoter(voter_id=id_) for id_ in effect.voters.ids],
             granting_voters=[LeaderChangeVoter(voter_id=id_) for id_ in effect.granted],
         )
@@ -433,7 +438,7 @@ class RaftDriver(QuorumView):
 
     def _truncate(self, offset: int) -> None:
         raft = self.raft
-        log.info("the metadata log is cut off at %d, as its leader has it", offset)
+        logger.info("truncating the metadata log to %d, diverged from leader", offset)
         self.log.cut_from(offset, self._clock.now_ms())
         self._queue.append(lambda: raft.on_truncated(self.now_ms()))
 
@@ -446,7 +451,7 @@ class RaftDriver(QuorumView):
             if self._failure is not None or self._raft is None:
                 continue
             raft, written = self._raft, self.log.log
-            job = written.pending_sync() if self.member.controller else None
+            job = written.pending_sync() if self.replica.controller else None
             if job is not None:
                 forcing = asyncio.get_running_loop().run_in_executor(threads, job.run)
                 try:
@@ -461,14 +466,14 @@ class RaftDriver(QuorumView):
                     self.broke(error)
                     continue
             if self._raft is raft and self._failure is None:
-                durable = self.log.durable_offset if self.member.controller else self.log.end_offset
+                durable = self.log.durable_offset if self.replica.controller else self.log.end_offset
                 self.feed(partial(self._synced, raft, durable))
                 await self._mark_committed(threads)
 
     async def _mark_committed(self, threads: ThreadPoolExecutor) -> None:
         """Write down how far the metadata is committed, now and then: it need not be exact, only never too far."""
         committed, now_ms = min(self.high_watermark, self.log.durable_offset), self.now_ms()
-        if not self.member.controller or committed <= self._mark.offset or now_ms - self._marked_ms < MARK_EVERY_MS:
+        if not self.replica.controller or committed <= self._mark.offset or now_ms - self._marked_ms < MARK_EVERY_MS:
             return
         self._marked_ms = now_ms
         writing = asyncio.get_running_loop().run_in_executor(threads, self._mark.write, committed)
@@ -478,7 +483,7 @@ class RaftDriver(QuorumView):
             await asyncio.wait([writing])
             raise
         except OSError as error:
-            log.warning("how far the metadata is committed cannot be written down: %s", error)
+            logger.warning("writing the committed offset of the metadata log failed: %s", error)
 
     def _synced(self, raft: Raft, durable: int) -> Sequence[Effect]:
         return raft.on_synced(durable, self.now_ms())
@@ -488,7 +493,7 @@ class RaftDriver(QuorumView):
     def broke(self, error: KafkaStorageError) -> None:
         """Do nothing more until the log is open again."""
         if self._failure is None:
-            log.error("the metadata log could not be written: %s", error)
+            logger.error("appending to the metadata log failed: %s", error)
             self._failure = error
             self._queue.clear()
             self._failed.set()
@@ -551,16 +556,16 @@ class RaftDriver(QuorumView):
         except KafkaStorageError as error:
             self.broke(error)
             return
-        log.info("the metadata log goes on from snapshot %s", id_.file_name)
+        logger.info("metadata log reset to snapshot %s", id_.file_name)
         self.feed(lambda: raft.on_snapshot_installed(found, self.now_ms(), changes))
         self._to_sync.set()
 
     def reach(self) -> Outbound:
-        """The way to other nodes."""
+        """The connections to other nodes."""
         if self._outbound is None:
             from kavka.quorum.outbound import Outbound  # a node without peers does not pay for it
 
-            self._outbound = Outbound(self.member, self.settings, self.log, self._connector)
+            self._outbound = Outbound(self.replica, self.settings, self.log, self._connector)
         return self._outbound
 
     async def _send(self, effect: Send) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from kavka.controller.bootstrap import bootstrap_records
@@ -55,6 +55,8 @@ class NodeDirs:
     node_id: int
     metadata_dir: str
     directory_ids: dict[str, Uuid]
+    lost: Mapping[str, str] = field(default_factory=dict)
+    """Those that could not be opened, and why; they have no id."""
 
     @property
     def metadata_directory_id(self) -> Uuid:
@@ -341,4 +343,4 @@ def _check_empty(disk: Disk, path: str) -> None:
     except OSError as error:
         raise FormatError(f"cannot read {path}: {error.strerror or error}") from None
     if foreign:
-        raise FormatError(f"{path} is not empty and was not formatted: it has {foreign[0]}")
+        raise FormatError(f"{path} is not empty and was not formatted: it has {foreign[0]}, but no meta.properties")

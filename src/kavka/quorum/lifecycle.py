@@ -1,4 +1,4 @@
-"""The life of a broker in a cluster: it registers, sends heartbeats, comes into service, and asks before it leaves."""
+"""The life of a broker in a cluster: registration, heartbeats, unfencing, controlled shutdown."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:  # schemas are imported when they are used: no request is sent
     from kavka.protocol.schemas.broker_heartbeat import BrokerHeartbeatResponse
     from kavka.protocol.schemas.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 REGISTER_SELDOM_SECONDS: Final = 5.0
-"""What the time between two tries to register grows to where something is wrong that does not mend itself."""
+"""The longest time between two tries to register."""
 CATCHING_UP_SECONDS: Final = 0.01
-"""Between two heartbeats of a broker that comes into service or leaves it."""
+"""Between two heartbeats of a broker that wants to be unfenced or to shut down."""
 LEAVING_SECONDS: Final = 0.05
 UNHEARD_SECONDS: Final = 3.0
-"""How long a broker that wants to leave waits for a controller: when a whole cluster stops, none is left to ask."""
+"""How long a broker in controlled shutdown waits for a controller: when a whole cluster stops, none is left to ask."""
 
 
 class BrokerLifecycle:
-    """Keeps one broker registered, and in service while it wants to be."""
+    """Keeps one broker registered, and unfenced while it wants to be."""
 
     def __init__(
         self,
@@ -44,18 +44,28 @@ class BrokerLifecycle:
         heartbeat_ms: int,
         session_ms: int,
         registration_timeout_ms: int,
+        failure_timeout_ms: int = 30_000,
         offline: Callable[[], Sequence[Uuid]] = tuple,
+        cordoned: Callable[[], Sequence[Uuid]] = tuple,
     ) -> None:
-        """`offline` says which directories are lost; they are told with each heartbeat, and no broker outlives all."""
+        """`offline` and `cordoned` tell the log directories that heartbeats say are.
+
+        A broker without any other than offline ones stops, and one that cannot tell of them in `failure_timeout_ms`.
+        """
         self.epoch = -1
-        """The broker epoch of this life; -1 before it is registered."""
+        """The broker epoch; -1 before it is registered."""
         self._metadata = metadata
         self._channel = channel
         self._registration = registration
         self._heartbeat_seconds = heartbeat_ms / 1000
+        self._session_seconds = session_ms / 1000
         self._answer_ms = max(1, session_ms // 2)
         self._registration_timeout_ms = registration_timeout_ms
+        self._failure_seconds = failure_timeout_ms / 1000
         self._offline = offline
+        self._cordoned = cordoned
+        self._untold_since: float | None = None
+        self._told: Sequence[Uuid] = ()
         self._fresh = True  # whether it is not in service yet
         self._want_fence = True
         self._want_shut_down = False
@@ -65,7 +75,7 @@ class BrokerLifecycle:
         self._heard_at = 0.0
 
     async def run(self) -> None:
-        """Send heartbeats until cancelled, or until the controller lets this broker go; `register` comes first."""
+        """Send heartbeats until cancelled, or until the controller allows the shutdown; `register` comes first."""
         self._metadata.on_leader_change(self._wake.set)  # a new controller wants to hear from everybody
         self._channel.on_lost = self._wake.set  # the controller takes a closed connection for the end of the process
         if not self._fresh:
@@ -75,22 +85,41 @@ class BrokerLifecycle:
             self._wake.clear()
             if len(lost := self._offline()) == len(self._registration.directories):
                 raise KafkaStorageError("all log directories are offline: others can do more than this broker")
+            self._watch(lost)
             try:
                 pause, said = self._heard(await self._beat(lost)), None
+                self._told, self._untold_since = tuple(lost), None
             except KafkaError as error:
                 if said is not type(error):  # once, however long it lasts
                     said = type(error)
-                    log.warning("heartbeats of broker %d fail: %s", self._metadata.node_id, error)
+                    logger.warning("broker %d: heartbeat failed: %s", self._metadata.node_id, error)
                 pause = LEAVING_SECONDS if self._want_shut_down else self._heartbeat_seconds
             await self._rest(pause)
 
+    def wake(self) -> None:
+        """There is something to tell: the next heartbeat is due now."""
+        self._wake.set()
+
+    def _watch(self, lost: Sequence[Uuid]) -> None:
+        """While the controller does not know that directories are offline, nobody else leads what lies there."""
+        now = asyncio.get_running_loop().time()
+        if set(lost) <= set(self._told):
+            self._untold_since = None
+        elif self._untold_since is None:
+            self._untold_since = now
+        elif now - self._untold_since >= self._failure_seconds:
+            raise KafkaStorageError(
+                f"no controller heard in {self._failure_seconds:.0f} s that log directories are offline"
+            )
+
     def take_over(self, epoch: int) -> None:
-        """Go on with a broker that was registered and put in service already."""
+        """Go on with a broker that was registered and unfenced already."""
         self.epoch, self._want_fence, self._fresh = epoch, False, False
+        self._heard_at = asyncio.get_running_loop().time()
         self._in_service.set()
 
     async def register(self) -> int:
-        """Register this life, and try again until that succeeds; the broker epoch. Raises RequestTimedOut."""
+        """Register this incarnation, and try again until that succeeds; the broker epoch. Raises RequestTimedOut."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._registration_timeout_ms / 1000
         said: KafkaError | None = None
@@ -106,21 +135,21 @@ class BrokerLifecycle:
                 if said is None or said.code != error.code:
                     said = error
                     patience = " until its session ends" if isinstance(error, DuplicateBrokerRegistration) else ""
-                    log.warning("this broker is not registered, trying again%s: %s", patience, error)
+                    logger.warning("broker registration failed, retrying%s: %s", patience, error)
                 await asyncio.sleep(min(pause, deadline - REGISTER_AGAIN_SECONDS - loop.time()))
                 if not isinstance(error, DuplicateBrokerRegistration):
                     pause = min(2 * pause, REGISTER_SELDOM_SECONDS)
                 continue
             self.epoch = answer.broker_epoch
-            log.info("broker %d is registered with epoch %d", self._metadata.node_id, self.epoch)
+            logger.info("broker %d registered with broker epoch %d", self._metadata.node_id, self.epoch)
             return self.epoch
 
     async def caught_up(self) -> MetadataImage:
-        """The image, once it has this life in it and so all that came before."""
+        """The image, once it has this registration and so all that came before."""
         return await self._until(lambda image: image.offset >= self.epoch)
 
     async def come_into_service(self) -> bool:
-        """Ask for clients, and return when the controller sends some and this node knows it too."""
+        """Ask to be unfenced, and return when the controller has done so and this node's image says it."""
         self._want_fence = False
         self._wake.set()
         await self._in_service.wait()
@@ -129,8 +158,13 @@ class BrokerLifecycle:
 
     @property
     def leaving(self) -> bool:
-        """Whether this broker is on its way out."""
+        """Whether this broker is in controlled shutdown."""
         return self._want_shut_down
+
+    @property
+    def unheard(self) -> bool:
+        """Whether no controller has answered for so long that the others take this broker for gone."""
+        return asyncio.get_running_loop().time() - self._heard_at > self._session_seconds
 
     async def _until(self, holds: Callable[[MetadataImage], bool]) -> MetadataImage:
         """The first image of which something holds."""
@@ -146,7 +180,7 @@ class BrokerLifecycle:
         return self._metadata.image
 
     async def leave(self, seconds: float) -> bool:
-        """Hand over what this broker leads; False if the time was up first, or nobody was there to ask."""
+        """Controlled shutdown: move this broker's leaders; False if time was up first, or no controller was there."""
         loop = asyncio.get_running_loop()
         began = self._heard_at = loop.time()
         self._want_shut_down = True
@@ -154,7 +188,7 @@ class BrokerLifecycle:
         while not self._may_leave.is_set():
             now = loop.time()
             if now - began >= seconds or now - self._heard_at >= UNHEARD_SECONDS:
-                log.warning("this broker leaves without having handed over what it leads")
+                logger.warning("controlled shutdown timed out: this broker still leads partitions")
                 return False
             try:
                 async with within(LEAVING_SECONDS):
@@ -173,7 +207,7 @@ class BrokerLifecycle:
             want_fence=self._want_fence,
             want_shut_down=self._want_shut_down,
             offline_log_dirs=list(lost),
-            cordoned_log_dirs=list(self._registration.cordoned),
+            cordoned_log_dirs=list(self._cordoned()),
         )
         answer: BrokerHeartbeatResponse = await self._channel.call(request, timeout_ms=self._answer_ms)
         raise_for(answer.error_code)
@@ -184,11 +218,11 @@ class BrokerLifecycle:
         self._heard_at = asyncio.get_running_loop().time()
         if self._want_shut_down:
             if answer.should_shut_down:
-                log.info("the controller lets this broker go")
+                logger.info("controlled shutdown complete")
                 self._may_leave.set()
             return LEAVING_SECONDS
         if not self._want_fence and not answer.is_fenced and not self._in_service.is_set():
-            log.info("broker %d is in service", self._metadata.node_id)
+            logger.info("broker %d unfenced", self._metadata.node_id)
             self._in_service.set()
         return self._heartbeat_seconds if self._in_service.is_set() else CATCHING_UP_SECONDS
 
@@ -207,7 +241,7 @@ class BrokerLifecycle:
             broker_id=self._metadata.node_id,
             cluster_id=self._metadata.cluster_id,
             incarnation_id=node.incarnation_id,
-            listeners=[Listener(**listener(one)) for one in node.endpoints],
+            listeners=[Listener(**listener(endpoint)) for endpoint in node.endpoints],
             features=[
                 Feature(name=name, min_supported_version=low, max_supported_version=high)
                 for name, (low, high) in SUPPORTED.items()

@@ -16,10 +16,10 @@ from kavka.model.types import Endpoint
 from kavka.quorum.channel import ControllerChannel
 from kavka.quorum.registration import Registration
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 REGISTER_AGAIN_SECONDS: Final = 0.25
-"""Between two tries to register: the session of the last life may have to end first."""
+"""Between two tries to register: the session of the last incarnation may have to end first."""
 
 
 class Metadata(Protocol):
@@ -41,7 +41,7 @@ class Metadata(Protocol):
         """Tell of every change committed from now on."""
 
     def on_leader_change(self, callback: Callable[[], None]) -> None:
-        """Tell when somebody else leads the quorum."""
+        """Tell of every change of the quorum leader."""
 
 
 class ControllerMembership:
@@ -54,7 +54,7 @@ class ControllerMembership:
         self._wake = asyncio.Event()
 
     async def run(self) -> None:
-        """Register whenever the cluster does not know this life of the controller, until cancelled."""
+        """Register whenever the image does not have this incarnation of the controller, until cancelled."""
         self._metadata.subscribe(self._changed)
         said: type[KafkaError] | None = None
         while True:
@@ -67,7 +67,7 @@ class ControllerMembership:
             except KafkaError as error:
                 if said is not type(error):  # once, however long it lasts
                     said = type(error)
-                    log.warning("this controller is not registered, trying again: %s", error)
+                    logger.warning("controller registration failed, retrying: %s", error)
                 await asyncio.sleep(REGISTER_AGAIN_SECONDS)
 
     def _changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
@@ -86,7 +86,9 @@ class ControllerMembership:
                 controller_id=self._metadata.node_id,
                 incarnation_id=self._registration.incarnation_id,
                 zk_migration_ready=False,
-                listeners=[schema.Listener(**listener(one)) for one in self._registration.controller_endpoints],
+                listeners=[
+                    schema.Listener(**listener(endpoint)) for endpoint in self._registration.controller_endpoints
+                ],
                 features=[
                     schema.Feature(name=name, min_supported_version=low, max_supported_version=high)
                     for name, (low, high) in SUPPORTED.items()

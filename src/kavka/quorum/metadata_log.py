@@ -33,7 +33,7 @@ from kavka.storage.loader import LoadReport, load_log
 from kavka.storage.log import AppendOrigin, Log, LogConfig
 from kavka.storage.scan import BatchScan
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 PARTITION: Final = TopicPartition(CLUSTER_METADATA, 0)
 KEPT_SNAPSHOTS: Final = 2
@@ -166,7 +166,7 @@ class MetadataLog:
             log_.truncate_fully_and_start_at(newest.offset, now_ms=now_ms)
 
     def history(self, configured: VoterSet) -> VoterHistory:
-        """Who votes, by what the snapshot and the control records after it say, or else the configuration."""
+        """The voters, by the snapshot and the control records after it, or else by the configuration."""
         start = self.snapshots[0].offset if self.snapshots else 0
         changes = changes_of(self._loaded.control, start - 1) if self._loaded is not None else []
         for chunk, batch in self._batches(start, self.log.log_end_offset):
@@ -278,16 +278,14 @@ class MetadataLog:
         return self.log.log_end_offset - 1
 
     def append_fetched(self, data: Buffer, epoch: int, now_ms: int) -> list[ControlChange]:
-        """Write what the leader of an epoch sent, as far as it is sound and goes on here; what its controls change."""
+        """Append what the leader of an epoch sent, as far as it continues this log; what its control records change."""
         batches, _, reason = scan_prefix(data, 0, -1, True)
         if reason is not None and reason != TRUNCATED:
-            log.warning("the leader sent records that cannot be read: %s", reason)
+            logger.warning("quorum leader sent corrupt records: %s", reason)
         if not batches:
             return []
         if batches[0].base_offset != self.log.log_end_offset:
-            log.warning(
-                "the leader sent offset %d where %d was asked for", batches[0].base_offset, self.log.log_end_offset
-            )
+            logger.warning("quorum leader sent offset %d, expected %d", batches[0].base_offset, self.log.log_end_offset)
             return []
         self.log.append_as_follower(data, batches, epoch, now_ms)
         end = self.log.log_end_offset
@@ -295,18 +293,18 @@ class MetadataLog:
         return [change for batch in written for change in changes_in(data, batch)]
 
     def cut_from(self, offset: int, now_ms: int) -> None:
-        """Remove the batch that has an offset and all after it."""
+        """Truncate to an offset: remove the batch that has it and all after it."""
         self.log.truncate_to(offset, now_ms)
 
     # -- snapshots -------------------------------------------------------------------------------------
 
     def roll(self, now_ms: int) -> None:
-        """Go on in a new segment, so that the present one can be dropped as a whole some day."""
+        """Roll the segment, so that the present one can be deleted as a whole some day."""
         if self.log.segments[-1].size:
             self.log.roll(now_ms)
 
     def has_snapshot(self, id_: SnapshotId, high_watermark: int, now_ms: int) -> None:
-        """A snapshot was put in its place: let go of older ones, and of the log that only they needed."""
+        """A snapshot was written: delete older ones, and the segments that only they needed."""
         self._loaded = None
         if id_ not in self.snapshots:
             self.snapshots = sorted([id_, *self.snapshots], reverse=True)
@@ -317,7 +315,7 @@ class MetadataLog:
             self.log.delete_old_segments(now_ms, high_watermark)
 
     def start_from(self, id_: SnapshotId, snapshot: Snapshot, now_ms: int) -> list[ControlChange]:
-        """Forget all but a snapshot, already in its place, that the leader sent, and go on at its end; what it says."""
+        """Truncate the log fully to a snapshot that was fetched from the leader; what it says."""
         self.log.truncate_fully_and_start_at(id_.offset, now_ms=now_ms)
         self._drop_snapshots([known for known in self.snapshots if known != id_])
         self.snapshots = [id_]
@@ -325,7 +323,7 @@ class MetadataLog:
         return changes_of(snapshot.control, id_.offset - 1)
 
     def clean(self, high_watermark: int, max_bytes: int, max_age_ms: int, now_ms: int) -> None:
-        """Let go of the older snapshots where the log and its snapshots are larger or older than allowed."""
+        """Delete older snapshots where the log and its snapshots are larger or older than retention allows."""
         while len(self.snapshots) > 1:
             oldest = self.snapshots[-1]
             sizes = sum(self._disk.size(self.path_of(id_)) for id_ in self.snapshots)

@@ -51,7 +51,7 @@ class Peers:
         return sum(line.connection.in_flight for line in self._lines.values() if line.connection is not None)
 
     def close(self) -> None:
-        """Hang up everywhere."""
+        """Close all connections."""
         self._closed = True
         for line in self._lines.values():
             line.close()
@@ -61,7 +61,7 @@ class Peers:
         known = list(endpoints)
         if not known:
             raise NetworkException("it is not known where the node listens")
-        chosen = next((one for one in known if one.listener == self._listener), known[0])
+        chosen = next((endpoint for endpoint in known if endpoint.listener == self._listener), known[0])
         return chosen.host, chosen.port
 
     async def _connected(self, line: Line, timeout_ms: int) -> Connection:
@@ -73,7 +73,7 @@ class Peers:
 
     def _line(self, address: Address) -> Line:
         if self._closed:
-            raise NetworkException("this node is stopping")
+            raise NetworkException("this node is shutting down")
         line = self._lines.get(address)
         if line is None:
             line = self._lines[address] = Line(

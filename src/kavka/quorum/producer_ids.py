@@ -1,4 +1,4 @@
-"""The producer ids this node hands out, from blocks that the controller gives it."""
+"""The producer ids this node hands out, from blocks that the controller allocates."""
 
 from __future__ import annotations
 

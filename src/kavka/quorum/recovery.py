@@ -1,4 +1,4 @@
-"""Asks brokers how far their replicas are, as long as this node is the active controller and partitions need it."""
+"""Asks brokers for their replicas' log end offsets, while this node is the active controller and partitions need it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any, Final
 from kavka.controller.recovery import ASKED_FOR_WINDOW_MS, Key, LogInfo
 from kavka.metadata.image.topics import NO_LEADER
 from kavka.model.errors import KafkaError, NotController
+from kavka.pacing.turn import Turn
 from kavka.protocol.schemas.get_replica_log_info import (
     GetReplicaLogInfoRequest,
     GetReplicaLogInfoResponse,
@@ -48,28 +49,31 @@ class UncleanRecovery:
             except NotController:
                 pass  # another goes on with it
             except KafkaError as error:
-                logger.warning("partitions without a leader could not be recovered: %s", error)
+                logger.warning("unclean recovery failed: %s", error)
 
     async def elect(self, wanted: Sequence[tuple[str, Sequence[int]]] | None) -> set[tuple[str, int]]:
-        """Have partitions led by their longest log, of some or (None) of all that nobody leads; those that are then."""
-        topics = self._controller.image.topics
-        asked = None if wanted is None else dict(wanted)
-        left = {
-            (topic.id, index): (topic.name, index)
-            for topic in topics.by_name.values()
-            for index, one in topic.partitions.items()
-            if one.leader == NO_LEADER and (asked is None or index in asked.get(topic.name, ()))
-        }
+        """Elect the longest log in some, or (None) all, partitions without a leader; those that got one."""
+        by_name, turn = self._controller.image.topics.by_name, Turn()
+        everything = ((topic.name, topic.partitions) for topic in by_name.values())
+        left: dict[Key, tuple[str, int]] = {}
+        for name, indexes in everything if wanted is None else wanted:
+            topic = by_name.get(name)
+            if topic is None:
+                continue
+            for index in indexes:
+                partition = topic.partitions.get(index)
+                if partition is not None and partition.leader == NO_LEADER:
+                    left[topic.id, index] = name, index
+                await turn.breathe()
         done: set[tuple[str, int]] = set()
         for _ in range(ROUNDS_ASKED_FOR):
             if not left:
                 break
             await self.round(left.keys())
-            for key, name in list(left.items()):
+            for key in list(left):
                 topic = self._controller.image.topics.by_id.get(key[0])
                 if topic is None or topic.partitions[key[1]].leader != NO_LEADER:
-                    del left[key]
-                    done.add(name)
+                    done.add(left.pop(key))
             if left:
                 await asyncio.sleep(ROUND_SECONDS)
         return done
@@ -85,15 +89,15 @@ class UncleanRecovery:
 
     async def _asked(self, broker: int, keys: list[Key]) -> dict[Key, LogInfo]:
         topics = [
-            TopicPartitions(topic_id=topic_id, partitions=[index for _, index in some])
-            for topic_id, some in groupby(sorted(keys[:MOST_AT_ONCE]), key=itemgetter(0))
+            TopicPartitions(topic_id=topic_id, partitions=[index for _, index in topic_keys])
+            for topic_id, topic_keys in groupby(sorted(keys[:MOST_AT_ONCE]), key=itemgetter(0))
         ]
         try:
             answer: GetReplicaLogInfoResponse = await self._ask(
                 broker, GetReplicaLogInfoRequest(topic_partitions=topics)
             )
         except KafkaError as error:
-            logger.debug("broker %d does not say how far its replicas are: %s", broker, error)
+            logger.debug("GetReplicaLogInfo from broker %d failed: %s", broker, error)
             return {}
         return {
             (topic.topic_id, row.partition): LogInfo(

@@ -1,4 +1,4 @@
-"""A standalone node becomes a member of its own cluster: controller and broker in one, in service at once."""
+"""A standalone node registers with its own cluster: controller and broker in one, unfenced at once."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ class Registration:
     rack: str | None = None
     previous_epoch: int = -1
     """The broker epoch in the clean-shutdown marker; -1 after an unclean stop."""
-    cordoned: tuple[Uuid, ...] = ()
 
 
-async def register_node(loop: ControllerLoop, node: Registration) -> int:
-    """Register this node and put it in service; its broker epoch. The three steps share one forcing of the log."""
+async def register_node(loop: ControllerLoop, node: Registration, cordoned: Sequence[Uuid] = ()) -> int:
+    """Register and unfence this node; its broker epoch. The three steps share one flush of the log."""
     request = BrokerRequest(
         broker_id=loop.node_id,
         cluster_id=loop.cluster_id,
@@ -44,7 +43,7 @@ async def register_node(loop: ControllerLoop, node: Registration) -> int:
 
     def unfence(machine: Controller, now_ms: int) -> Transition[HeartbeatReply]:
         epoch = machine.image.cluster.brokers[loop.node_id].epoch
-        beat = Heartbeat(loop.node_id, epoch, machine.image.offset, cordoned=node.cordoned)
+        beat = Heartbeat(loop.node_id, epoch, machine.image.offset, cordoned=tuple(cordoned))
         return machine.heartbeat(beat, now_ms)
 
     epoch, _, _ = await asyncio.gather(
@@ -57,4 +56,6 @@ async def register_node(loop: ControllerLoop, node: Registration) -> int:
 
 def bound_endpoints(advertised: Sequence[Endpoint], ports: Mapping[str, int]) -> tuple[Endpoint, ...]:
     """Advertised endpoints with the port their listener is bound to wherever port 0 left the choice to the system."""
-    return tuple(one if one.port else one._replace(port=ports[one.listener]) for one in advertised)
+    return tuple(
+        endpoint if endpoint.port else endpoint._replace(port=ports[endpoint.listener]) for endpoint in advertised
+    )

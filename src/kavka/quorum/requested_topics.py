@@ -78,11 +78,11 @@ class RequestedTopics:
         until_ms = self._clock.monotonic_ms() + remember_ms
         for name, outcome in outcomes.items():
             if isinstance(outcome, KafkaError):
-                logger.warning("the topic %s cannot be created: %s", name, outcome)
+                logger.warning("creating topic %s failed: %s", name, outcome)
                 self._failed[name] = _Failure(str(outcome), until_ms)
         self._forget()
 
     def _forget(self) -> None:
         now_ms = self._clock.monotonic_ms()
-        kept = sorted(self._failed.items(), key=lambda item: item[1].until_ms)[-MAX_REMEMBERED:]
-        self._failed = {name: failure for name, failure in kept if failure.until_ms > now_ms}
+        newest = sorted(self._failed.items(), key=lambda failed: failed[1].until_ms)[-MAX_REMEMBERED:]
+        self._failed = {name: failure for name, failure in newest if failure.until_ms > now_ms}

@@ -44,8 +44,8 @@ from kavka.raft.voters import NOBODY, ReplicaKey
 T = TypeVar("T")
 
 
-class Sender(NamedTuple):
-    """What every request of a replica has to say beside its message."""
+class QuorumRequests(NamedTuple):
+    """Writes the quorum's requests and reads their responses: what each has beside the core's message."""
 
     cluster_id: str
     listener: str
@@ -243,13 +243,13 @@ class Sender(NamedTuple):
         return SnapshotReply(said.error_code, leader.leader_epoch, leader.leader_id, where), said
 
     def _leader(self, nodes: Iterable[Any], leader_id: int) -> tuple[Endpoint, ...]:
-        """Where a response says the leader listens."""
-        found = (one for one in nodes if getattr(one, "node_id", leader_id) == leader_id)
-        return tuple(Endpoint(self.listener, one.host, one.port, "") for one in found)
+        """The leader's endpoints in a response."""
+        found = (node for node in nodes if getattr(node, "node_id", leader_id) == leader_id)
+        return tuple(Endpoint(self.listener, node.host, node.port, "") for node in found)
 
 
 def _listeners(endpoints: Iterable[Endpoint], make: Callable[..., T]) -> list[T]:
-    return [make(name=one.listener, host=one.host, port=one.port) for one in endpoints]
+    return [make(name=endpoint.listener, host=endpoint.host, port=endpoint.port) for endpoint in endpoints]
 
 
 def _read_versions(response: ApiVersionsResponse) -> VersionsReply:

@@ -38,7 +38,7 @@ FIRST_BOOTSTRAP_ID: Final = -2
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class MetadataReplica:
     """A node as a replica of the metadata log."""
 
     node_id: int

@@ -14,30 +14,30 @@ from kavka.raft.core import Raft
 from kavka.raft.effects import Effect, FetchSnapshotFrom
 from kavka.raft.messages import OffsetAndEpoch, SnapshotReply
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Event = Callable[[], Sequence[Effect]]
 
 
-class Source(Protocol):
-    """Where snapshots come from."""
+class SnapshotSource(Protocol):
+    """Fetches snapshots from the leader."""
 
     async def fetch_snapshot(
         self, effect: FetchSnapshotFrom, heard: Callable[[SnapshotReply], bool], /
     ) -> Snapshot | None:
-        """Fetch one and put it in its place; None if `heard`, told of every answer, does not want to go on."""
+        """Fetch a snapshot and install it; None if `heard`, called with every answer, refuses to go on."""
 
 
-class Driver(Protocol):
-    """Who runs the core that asks for a snapshot."""
+class SnapshotDriver(Protocol):
+    """Runs the raft core that asks for a snapshot."""
 
     settings: QuorumSettings
 
     def spawn(self, work: Coroutine[Any, Any, None], /) -> asyncio.Task[None] | None:
         """Begin what runs besides; None if everything is about to end."""
 
-    def reach(self) -> Source:
-        """The way to other nodes."""
+    def reach(self) -> SnapshotSource:
+        """The connections to other nodes."""
 
     def runs(self, raft: Raft, /) -> bool:
         """Whether a core is the one that runs."""
@@ -55,7 +55,7 @@ class Driver(Protocol):
 class SnapshotFetch:
     """The snapshot that is being fetched, if one is."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: SnapshotDriver) -> None:
         self._driver = driver
         self._wanted: tuple[FetchSnapshotFrom, asyncio.Task[None]] | None = None
 
@@ -83,11 +83,11 @@ class SnapshotFetch:
             driver.feed(lambda: raft.on_snapshot_reply(head, driver.now_ms()))
             return wanted()
 
-        log.info("fetching snapshot %s from node %d", id_.file_name, effect.leader_id)
+        logger.info("fetching snapshot %s from node %d", id_.file_name, effect.leader_id)
         try:
             snapshot = await driver.reach().fetch_snapshot(effect, heard)
         except (KafkaError, TimeoutError, OSError) as error:
-            log.warning("snapshot %s could not be fetched: %s", id_.file_name, error or type(error).__name__)
+            logger.warning("fetching snapshot %s failed: %s", id_.file_name, error or type(error).__name__)
             # It will be fetched from its beginning: not at once, again and again, if it is damaged at the leader.
             await asyncio.sleep(driver.settings.raft.fetch_timeout_ms / 4000)
             if wanted():

@@ -12,12 +12,12 @@ from kavka.metadata.records import encode_record
 from kavka.metadata.versions import write_version
 from kavka.model.clock import Clock
 from kavka.model.errors import KafkaStorageError
+from kavka.pacing.turn import Turn
 from kavka.quorum.driver import RaftDriver
 from kavka.quorum.settings import SnapshotRules
 from kavka.quorum.snapshots import SnapshotId, SnapshotWriter, store_snapshot
-from kavka.quorum.turn import Turn
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Snapshotter:
@@ -63,7 +63,7 @@ class Snapshotter:
                     self._quorum.high_watermark, rules.retention_bytes, rules.retention_ms, self._clock.now_ms()
                 )
             except (KafkaStorageError, OSError) as error:
-                log.error("no snapshot of the metadata could be written: %s", error)
+                logger.error("writing a metadata snapshot failed: %s", error)
 
     async def take(self, threads: ThreadPoolExecutor) -> SnapshotId | None:
         """Write a snapshot of what is published; None if there is nothing new to write."""

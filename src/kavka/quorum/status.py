@@ -10,7 +10,7 @@ from kavka.quorum.voters import Voter
 
 
 class ReplicaStatus(NamedTuple):
-    """How far a replica of the metadata log is."""
+    """The progress of a replica of the metadata log."""
 
     id: int
     directory_id: Uuid
@@ -21,7 +21,7 @@ class ReplicaStatus(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QuorumStatus:
-    """What DescribeQuorum tells: all of it at the leader, elsewhere only who leads and who votes."""
+    """What DescribeQuorum tells: all of it at the leader, on other nodes only the leader and the voters."""
 
     leader_id: int
     leader_epoch: int

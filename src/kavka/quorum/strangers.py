@@ -1,4 +1,4 @@
-"""Nodes of other clusters: they are refused, and told of once, because they ask again and again."""
+"""Nodes of other clusters: they are refused with INCONSISTENT_CLUSTER_ID, and logged once, because they ask again."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Final
 
 from kavka.model.errors import InconsistentClusterId
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 MOST_TOLD: Final = 100
-"""Of how many strangers the log tells; whoever makes up more of them fills no disk."""
+"""How many nodes of other clusters are logged; making up more of them fills no disk."""
 FIRST_BACKOFF_SECONDS: Final = 0.5
 LONGEST_BACKOFF_SECONDS: Final = 5.0
 
 
 class Strangers:
-    """Who has come from another cluster."""
+    """The nodes of other clusters that have sent requests."""
 
     __slots__ = ("_cluster_id", "_told")
 
@@ -30,7 +30,7 @@ class Strangers:
             return
         if (claimed, host) not in self._told and len(self._told) < MOST_TOLD:
             self._told.add((claimed, host))
-            log.warning(
+            logger.warning(
                 "INCONSISTENT_CLUSTER_ID: a node at %s is of cluster %s, this one of cluster %s: it is refused",
                 host,
                 claimed,
@@ -56,7 +56,7 @@ class Refusals:
     def refused(self, node: int, now: float) -> None:
         """A node has said so; it will most likely say it again."""
         if not self._backoff:  # once: all the others of that cluster will say so too
-            log.error(
+            logger.error(
                 "INCONSISTENT_CLUSTER_ID: %s is not of cluster %s, as this node is: was one of them formatted anew, "
                 "or is an address wrong?",
                 f"node {node}" if node >= 0 else "a bootstrap server",
@@ -69,4 +69,4 @@ class Refusals:
         """A node has answered as one of the same cluster."""
         if self._backoff.pop(node, None) is not None:
             del self._not_before[node]
-            log.info("node %d is of cluster %s now", node, self._cluster_id)
+            logger.info("node %d is of cluster %s now", node, self._cluster_id)

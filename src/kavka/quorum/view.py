@@ -1,11 +1,11 @@
-"""What is known of the quorum on this node: who leads, who votes, what is committed, how far each is."""
+"""What is known of the quorum on this node: the leader, the voters, the high watermark, each replica's progress."""
 
 from __future__ import annotations
 
 from kavka.model.clock import Clock
 from kavka.model.errors import KafkaError, KafkaStorageError
 from kavka.model.types import Endpoint
-from kavka.quorum.settings import Member, QuorumSettings
+from kavka.quorum.settings import MetadataReplica, QuorumSettings
 from kavka.quorum.status import QuorumStatus, ReplicaStatus
 from kavka.quorum.voters import ControlState
 from kavka.raft.core import Raft, ReplicaProgress
@@ -16,8 +16,8 @@ from kavka.raft.voters import NOBODY
 class QuorumView:
     """A replica of the metadata log as others see it; it knows little until it is open."""
 
-    def __init__(self, member: Member, settings: QuorumSettings, clock: Clock) -> None:
-        self.member = member
+    def __init__(self, replica: MetadataReplica, settings: QuorumSettings, clock: Clock) -> None:
+        self.replica = replica
         self.settings = settings
         self._clock = clock
         self._raft: Raft | None = None
@@ -31,7 +31,7 @@ class QuorumView:
 
     @property
     def leader_id(self) -> int:
-        """Who leads; -1 if that is not known."""
+        """The leader's id; -1 if none is known."""
         return NOBODY if self._raft is None else self._raft.leader_id
 
     @property
@@ -41,16 +41,18 @@ class QuorumView:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this node leads."""
+        """Whether this node is the leader."""
         return self._raft is not None and self._raft.is_leader
 
     @property
     def leader_endpoint(self) -> Endpoint | None:
-        """Where the leader's controller listener is."""
+        """The leader's controller endpoint."""
         if self._raft is None or self._raft.leader_id < 0:
             return None
         known = self._raft.leader_endpoints
-        return next((one for one in known if one.listener == self.settings.listener), known[0] if known else None)
+        return next(
+            (endpoint for endpoint in known if endpoint.listener == self.settings.listener), known[0] if known else None
+        )
 
     @property
     def kraft_version(self) -> int:
@@ -59,7 +61,7 @@ class QuorumView:
 
     @property
     def high_watermark(self) -> int:
-        """What is before this offset is committed; -1 if that is not known."""
+        """The high watermark; -1 if it is not known."""
         return -1 if self._raft is None else self._raft.high_watermark
 
     def control_at(self, offset: int) -> ControlState:
@@ -68,7 +70,7 @@ class QuorumView:
         return ControlState(version, tuple(voters)) if version else ControlState()
 
     def status(self) -> QuorumStatus:
-        """Who leads, who votes, and as the leader how far each is."""
+        """The leader, the voters, and on the leader each replica's progress."""
         raft = self.raft
         now_ms = self._clock.monotonic_ms()
         shift = self._clock.now_ms() - now_ms
@@ -77,8 +79,8 @@ class QuorumView:
             raft.leader_id,
             raft.epoch,
             raft.high_watermark,
-            tuple(_status(one, shift) for one in voters),
-            tuple(_status(one, shift) for one in observers),
+            tuple(_status(progress, shift) for progress in voters),
+            tuple(_status(progress, shift) for progress in observers),
             tuple(raft.voters),
         )
 
@@ -92,7 +94,7 @@ class QuorumView:
         return VoterChangeReply(error.code, error.message, raft.epoch, raft.leader_id, raft.leader_endpoints)
 
 
-def _status(one: ReplicaProgress, shift: int) -> ReplicaStatus:
-    fetched = one.last_fetch_ms + shift if one.last_fetch_ms >= 0 else -1
-    caught_up = one.last_caught_up_ms + shift if one.last_caught_up_ms >= 0 else -1
-    return ReplicaStatus(one.key.id, one.key.directory_id, one.end_offset, fetched, caught_up)
+def _status(progress: ReplicaProgress, shift: int) -> ReplicaStatus:
+    fetched = progress.last_fetch_ms + shift if progress.last_fetch_ms >= 0 else -1
+    caught_up = progress.last_caught_up_ms + shift if progress.last_caught_up_ms >= 0 else -1
+    return ReplicaStatus(progress.key.id, progress.key.directory_id, progress.end_offset, fetched, caught_up)

@@ -50,7 +50,10 @@ def voters_record(voters: Iterable[Voter]) -> VotersRecord:
         schemas.Voter(
             voter_id=voter.key.id,
             voter_directory_id=voter.key.directory_id,
-            endpoints=[schemas.Endpoint(name=one.listener, host=one.host, port=one.port) for one in voter.endpoints],
+            endpoints=[
+                schemas.Endpoint(name=endpoint.listener, host=endpoint.host, port=endpoint.port)
+                for endpoint in voter.endpoints
+            ],
             kraft_version_feature=KRaftVersionFeature(
                 min_supported_version=voter.min_version, max_supported_version=voter.max_version
             ),
@@ -62,7 +65,7 @@ def voters_record(voters: Iterable[Voter]) -> VotersRecord:
 
 def _read(voter: schemas.Voter) -> Voter:
     # Voters' endpoints are written without a security protocol: the listener's name decides it.
-    endpoints = tuple(Endpoint(one.name, one.host, one.port, "") for one in voter.endpoints)
+    endpoints = tuple(Endpoint(endpoint.name, endpoint.host, endpoint.port, "") for endpoint in voter.endpoints)
     feature = voter.kraft_version_feature
     key = ReplicaKey(voter.voter_id, voter.voter_directory_id)
     return Voter(key, endpoints, feature.min_supported_version, feature.max_supported_version)

@@ -36,7 +36,7 @@ from kavka.raft.messages import (
 )
 from kavka.raft.voters import ReplicaKey, Voter
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _NO_RECORDS: Final = b""
@@ -77,7 +77,7 @@ def _key(id_: int, directory_id: Uuid) -> ReplicaKey | None:
 
 def _unsecured(listeners: Iterable[Any]) -> tuple[Endpoint, ...]:
     # Endpoints go without a security protocol here: the listener's name decides it.
-    return tuple(Endpoint(one.name, one.host, one.port, "") for one in listeners)
+    return tuple(Endpoint(listener.name, listener.host, listener.port, "") for listener in listeners)
 
 
 # -- requests that come in --------------------------------------------------------------------------------------------
@@ -108,9 +108,11 @@ def read_begin(request: begin.BeginQuorumEpochRequest) -> BeginEpoch:
 
 
 def read_end(request: end.EndQuorumEpochRequest) -> EndEpoch:
-    """A leader's farewell."""
+    """A leader resigns (EndQuorumEpoch)."""
     said = only_partition(request.topics, "topic_name")
-    preferred = [ReplicaKey(one.candidate_id, one.candidate_directory_id) for one in said.preferred_candidates]
+    preferred = [
+        ReplicaKey(candidate.candidate_id, candidate.candidate_directory_id) for candidate in said.preferred_candidates
+    ]
     return EndEpoch(
         epoch=said.leader_epoch,
         leader_id=said.leader_id,
@@ -158,7 +160,7 @@ def read_update(request: update.UpdateRaftVoterRequest) -> UpdateVoter:
 
 def endpoint_of(endpoints: Iterable[Endpoint], listener: str) -> Endpoint | None:
     """The endpoint of a listener."""
-    return next((one for one in endpoints if one.listener == listener), None)
+    return next((endpoint for endpoint in endpoints if endpoint.listener == listener), None)
 
 
 class _LeaderNamed(Protocol):
@@ -204,7 +206,7 @@ def write_begin_reply(reply: BeginEpochReply, listener: str, version: int) -> be
 
 
 def write_end_reply(reply: EndEpochReply, listener: str, version: int) -> end.EndQuorumEpochResponse:
-    """What a voter says to a leader's farewell."""
+    """What a voter answers to EndQuorumEpoch."""
     partition = end.ResponsePartitionData(
         partition_index=0, error_code=reply.error, leader_id=reply.leader_id, leader_epoch=reply.epoch
     )

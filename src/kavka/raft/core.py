@@ -36,7 +36,7 @@ from kavka.raft.messages import (
     VoterChangeReply,
     VoteReply,
 )
-from kavka.raft.node import LogView, Node, Peer, RaftConfig, RaftError, Role
+from kavka.raft.node import LogView, Peer, RaftConfig, RaftError, RaftNode, Role
 from kavka.raft.progress import NEVER, ReplicaProgress
 from kavka.raft.voters import NOBODY, ControlChange, ReplicaKey, Voter, VoterHistory, VoterSet
 
@@ -66,7 +66,7 @@ class Raft:
         bootstrap: Sequence[Peer] = (),
         can_become_voter: bool = True,
     ) -> None:
-        self._node = Node(me, log, history, draw, config or RaftConfig(), bootstrap, can_become_voter)
+        self._node = RaftNode(me, log, history, draw, config or RaftConfig(), bootstrap, can_become_voter)
         self._state = state
 
     # -- what others see ------------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ class Append(NamedTuple):
 
 
 class Truncate(NamedTuple):
-    """Cut the log off at this offset, which becomes its end; then call `on_truncated(now)`."""
+    """Truncate the log to this offset; then call `on_truncated(now)`."""
 
     offset: int
 
@@ -105,13 +105,13 @@ class WriteControl(NamedTuple):
 
 
 class LostLeadership(NamedTuple):
-    """This node leads `epoch` no more: append nothing more, fail whoever waits for a commit (NOT_CONTROLLER)."""
+    """This node lost leadership of `epoch`: append nothing more, fail whoever waits for a commit (NOT_CONTROLLER)."""
 
     epoch: int
 
 
 class LeaderChanged(NamedTuple):
-    """Who leads, as far as this node knows; told on each change. A leader that has resigned is not a leader."""
+    """The leader, as far as this node knows; told on each change. A leader that has resigned is not one."""
 
     leader_id: int
     epoch: int
@@ -119,7 +119,7 @@ class LeaderChanged(NamedTuple):
 
 
 class HighWatermark(NamedTuple):
-    """What is before this offset is committed: hand it to the state machine, release who waited. Never decreases.
+    """The new high watermark: hand what is before it to the state machine, release who waited. Never decreases.
 
     A `LostLeadership` later in the same list does not take it back.
     """

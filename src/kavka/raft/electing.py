@@ -18,11 +18,11 @@ from kavka.raft.messages import (
     Vote,
     VoteReply,
 )
-from kavka.raft.node import Node, Role
+from kavka.raft.node import RaftNode, Role
 from kavka.raft.voters import NOBODY, ReplicaKey
 
 
-def learn(node: Node, epoch: int, leader_id: int, endpoints: tuple[Endpoint, ...], now_ms: int) -> bool:
+def learn(node: RaftNode, epoch: int, leader_id: int, endpoints: tuple[Endpoint, ...], now_ms: int) -> bool:
     """Adopt what a peer says of epoch and leader; whether that was news.
 
     What contradicts what this node knows for certain (a second leader of one epoch) is passed over.
@@ -51,7 +51,7 @@ def learn(node: Node, epoch: int, leader_id: int, endpoints: tuple[Endpoint, ...
     return True
 
 
-def contradicts(node: Node, epoch: int, leader_id: int) -> bool:
+def contradicts(node: RaftNode, epoch: int, leader_id: int) -> bool:
     """Whether a peer names another leader of this epoch than this node knows, or one that this node knows is not."""
     if leader_id < 0:
         return False
@@ -60,20 +60,20 @@ def contradicts(node: Node, epoch: int, leader_id: int) -> bool:
     return epoch == node.epoch and node.has_leader and node.leader_id != leader_id
 
 
-def _voter_error(node: Node, sender_id: int, epoch: int) -> int:
+def _voter_error(node: RaftNode, sender_id: int, epoch: int) -> int:
     if epoch < node.epoch:
         return FENCED_LEADER_EPOCH
     return INVALID_REQUEST if sender_id < 0 else OK
 
 
-def _is_me(node: Node, voter: ReplicaKey | None) -> bool:
+def _is_me(node: RaftNode, voter: ReplicaKey | None) -> bool:
     return voter is None or voter.names(node.key)
 
 
 # -- votes --------------------------------------------------------------------------------------------------------
 
 
-def on_vote(node: Node, vote: Vote, now_ms: int, token: Any) -> None:
+def on_vote(node: RaftNode, vote: Vote, now_ms: int, token: Any) -> None:
     """Grant at most one vote per epoch, and only to a log that is at least as long as ours."""
     illegal = vote.last_epoch > vote.epoch if vote.pre_vote else vote.last_epoch >= vote.epoch
     if vote.last_offset < 0 or vote.last_epoch < 0 or illegal:
@@ -93,7 +93,7 @@ def on_vote(node: Node, vote: Vote, now_ms: int, token: Any) -> None:
     node.reply(token, VoteReply(error, node.epoch, node.leader_id, granted, node.leader_endpoints))
 
 
-def _can_grant(node: Node, vote: Vote) -> bool:
+def _can_grant(node: RaftNode, vote: Vote) -> bool:
     up_to_date = (vote.last_epoch, vote.last_offset) >= (node.log.last_epoch, node.log.end_offset)
     role = node.role
     if role is Role.LEADER or vote.candidate.id == node.key.id:
@@ -109,7 +109,7 @@ def _can_grant(node: Node, vote: Vote) -> bool:
     return not node.has_leader and up_to_date
 
 
-def on_vote_reply(node: Node, voter_id: int, reply: VoteReply, now_ms: int) -> bool:
+def on_vote_reply(node: RaftNode, voter_id: int, reply: VoteReply, now_ms: int) -> bool:
     """Count a vote; whether the answer was one."""
     if reply.error != OK:
         return False
@@ -127,7 +127,7 @@ def on_vote_reply(node: Node, voter_id: int, reply: VoteReply, now_ms: int) -> b
     return True
 
 
-def on_unsupported_vote(node: Node, reply: VoteReply, now_ms: int) -> bool:
+def on_unsupported_vote(node: RaftNode, reply: VoteReply, now_ms: int) -> bool:
     """A voter that knows no pre-votes: the election must do without."""
     if reply.error != UNSUPPORTED_VERSION or node.role is not Role.PROSPECTIVE:
         return False
@@ -135,7 +135,7 @@ def on_unsupported_vote(node: Node, reply: VoteReply, now_ms: int) -> bool:
     return True
 
 
-def give_up(node: Node, now_ms: int) -> None:
+def give_up(node: RaftNode, now_ms: int) -> None:
     """As a prospective that cannot win: go back to the leader that is known, or wait."""
     if node.has_leader and node.can_reach(node.leader_id, node.leader_endpoints):
         node.follow(node.epoch, node.leader_id, node.leader_endpoints, now_ms)
@@ -143,7 +143,7 @@ def give_up(node: Node, now_ms: int) -> None:
         node.become_unattached(node.epoch, now_ms, node.leader_id)
 
 
-def poll_nominee(node: Node, now_ms: int) -> None:
+def poll_nominee(node: RaftNode, now_ms: int) -> None:
     """As a prospective or candidate: ask whoever has not answered, until it is won, lost or too late."""
     if now_ms >= node.deadline_ms and not node.shutting_down:
         if node.role is Role.CANDIDATE:
@@ -164,7 +164,7 @@ def poll_nominee(node: Node, now_ms: int) -> None:
 # -- the beginning and the end of an epoch ----------------------------------------------------------------------------
 
 
-def on_begin_epoch(node: Node, begin: BeginEpoch, now_ms: int, token: Any) -> None:
+def on_begin_epoch(node: RaftNode, begin: BeginEpoch, now_ms: int, token: Any) -> None:
     """Follow who was elected."""
     error = _voter_error(node, begin.leader_id, begin.epoch)
     if error == OK and contradicts(node, begin.epoch, begin.leader_id):
@@ -176,7 +176,7 @@ def on_begin_epoch(node: Node, begin: BeginEpoch, now_ms: int, token: Any) -> No
     node.reply(token, BeginEpochReply(error, node.epoch, node.leader_id, node.leader_endpoints))
 
 
-def on_end_epoch(node: Node, end: EndEpoch, now_ms: int, token: Any) -> None:
+def on_end_epoch(node: RaftNode, end: EndEpoch, now_ms: int, token: Any) -> None:
     """The leader resigns: stand for election, the sooner the better one's log is."""
     error = _voter_error(node, end.leader_id, end.epoch)
     if error == OK and contradicts(node, end.epoch, end.leader_id):
@@ -188,7 +188,7 @@ def on_end_epoch(node: Node, end: EndEpoch, now_ms: int, token: Any) -> None:
     node.reply(token, EndEpochReply(error, node.epoch, node.leader_id, node.leader_endpoints))
 
 
-def _succession_delay(node: Node, preferred: tuple[ReplicaKey, ...]) -> int:
+def _succession_delay(node: RaftNode, preferred: tuple[ReplicaKey, ...]) -> int:
     """No delay for the first successor; doubling up to the maximum for the last; the maximum for all others."""
     longest = node.config.election_backoff_max_ms
     position = next((i for i, key in enumerate(preferred) if key.names(node.key)), len(preferred))
@@ -199,7 +199,7 @@ def _succession_delay(node: Node, preferred: tuple[ReplicaKey, ...]) -> int:
     return min(longest, (longest >> (len(preferred) - 1)) << (position - 1))
 
 
-def poll_resigned(node: Node, now_ms: int) -> None:
+def poll_resigned(node: RaftNode, now_ms: int) -> None:
     """Tell the voters, and wait for one of them to be elected."""
     if now_ms >= node.deadline_ms and not node.shutting_down:
         # In a new epoch, so that nobody takes this node for the leader of the one that it resigned from.

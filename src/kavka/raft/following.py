@@ -1,4 +1,4 @@
-"""Following: fetching from the leader, or finding out who that is; truncation, snapshots, and joining the voters."""
+"""Following: fetching from the leader, or finding it; truncation, snapshots, and joining the voters."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from kavka.raft.messages import (
     UpdateVoter,
     VoterChangeReply,
 )
-from kavka.raft.node import LogView, Node, Peer, RaftError, Role
+from kavka.raft.node import LogView, Peer, RaftError, RaftNode, Role
 
 # -- asking -------------------------------------------------------------------------------------------------------
 
 
-def poll_unattached(node: Node, now_ms: int) -> None:
-    """Stand for election when the time has come; until then ask around who leads."""
+def poll_unattached(node: RaftNode, now_ms: int) -> None:
+    """Stand for election at the election timeout; until then ask other nodes for the leader."""
     if node.may_stand:
         if node.shutting_down:
             return
@@ -36,8 +36,8 @@ def poll_unattached(node: Node, now_ms: int) -> None:
     _fetch_from_anyone(node, now_ms)
 
 
-def poll_follower(node: Node, now_ms: int) -> None:
-    """Fetch on; a voter that does not hear from its leader stands for election."""
+def poll_follower(node: RaftNode, now_ms: int) -> None:
+    """Fetch; a voter whose fetch timeout ends stands for election."""
     if node.shutting_down:
         return
     if now_ms >= node.deadline_ms and node.may_stand:
@@ -54,13 +54,13 @@ def poll_follower(node: Node, now_ms: int) -> None:
         node.send(node.leader_id, node.leader_endpoints, request, now_ms)
 
 
-def _fetch(node: Node) -> Fetch:
+def _fetch(node: RaftNode) -> Fetch:
     log, config = node.log, node.config
     wait = min(config.fetch_max_wait_ms, config.fetch_timeout_ms // 2)  # an answer in time, though there is no news
     return Fetch(node.epoch, node.key, log.end_offset, log.last_epoch, node.high_watermark, wait)
 
 
-def _fetch_from_anyone(node: Node, now_ms: int) -> None:
+def _fetch_from_anyone(node: RaftNode, now_ms: int) -> None:
     if node.connections.any_under_way:
         return
     # the voters too: whoever was configured may be gone, or be this very node, which votes no more
@@ -76,7 +76,7 @@ def _fetch_from_anyone(node: Node, now_ms: int) -> None:
             return
 
 
-def _voter_change(node: Node, now_ms: int) -> Request | None:
+def _voter_change(node: RaftNode, now_ms: int) -> Request | None:
     """The change that this replica wants to its own vote, once in a while."""
     if now_ms < node.update_voter_ms:
         return None
@@ -94,12 +94,12 @@ def _voter_change(node: Node, now_ms: int) -> Request | None:
 # -- answers ------------------------------------------------------------------------------------------------------
 
 
-def _heard(node: Node, now_ms: int) -> None:
+def _heard(node: RaftNode, now_ms: int) -> None:
     node.deadline_ms = now_ms + node.config.fetch_timeout_ms
     node.has_fetched = True
 
 
-def on_leader_unreachable(node: Node, now_ms: int) -> None:
+def on_leader_unreachable(node: RaftNode, now_ms: int) -> None:
     """The leader did not answer at all: its process may be gone, which need not take a fetch timeout to see.
 
     A guess, but pre-votes make a wrong one harmless: who still hears from the leader refuses. All voters see it at the
@@ -113,7 +113,7 @@ def on_leader_unreachable(node: Node, now_ms: int) -> None:
         node.has_fetched = False
 
 
-def on_fetch_reply(node: Node, reply: FetchReply, now_ms: int) -> bool:
+def on_fetch_reply(node: RaftNode, reply: FetchReply, now_ms: int) -> bool:
     """Do as the leader says; whether the answer made sense."""
     if node.role is not Role.FOLLOWER or reply.error != OK or reply.leader_id != node.leader_id:
         return False
@@ -155,19 +155,19 @@ def _truncation_offset(log: LogView, diverging: OffsetAndEpoch) -> int:
     return min(local.offset, diverging.offset) if local.epoch == diverging.epoch else local.offset
 
 
-def on_log_grown(node: Node, now_ms: int) -> None:
+def on_log_grown(node: RaftNode, now_ms: int) -> None:
     """The leader's records are in the log; if none was sound, ask for them again, but not at once."""
     if node.log.end_offset == node.appended_at:
         node.connections.pause(node.leader_id, now_ms)
     _advance(node)
 
 
-def _advance(node: Node) -> None:
-    """Take over what the leader says is committed, as far as this log goes."""
+def _advance(node: RaftNode) -> None:
+    """Take over the leader's high watermark, as far as this log goes."""
     node.advance_high_watermark(min(node.leader_high_watermark, node.log.end_offset))
 
 
-def on_voter_change_reply(node: Node, request: Request, reply: VoterChangeReply, now_ms: int) -> bool:
+def on_voter_change_reply(node: RaftNode, request: Request, reply: VoterChangeReply, now_ms: int) -> bool:
     """The leader's answer to this replica's wish to vote, or to be known as it is."""
     if node.role is not Role.FOLLOWER:
         return True
@@ -184,7 +184,7 @@ def on_voter_change_reply(node: Node, request: Request, reply: VoterChangeReply,
 # -- snapshots ----------------------------------------------------------------------------------------------------
 
 
-def on_snapshot_reply(node: Node, reply: SnapshotReply, handled: bool | None, now_ms: int) -> bool:
+def on_snapshot_reply(node: RaftNode, reply: SnapshotReply, handled: bool | None, now_ms: int) -> bool:
     """A piece of a snapshot came from the leader; False if the snapshot cannot be had there now."""
     if handled is None and reply.error in (OK, SNAPSHOT_NOT_FOUND):
         _heard(node, now_ms)

@@ -1,4 +1,4 @@
-"""Leading: serving fetches, counting who has what, and telling the voters who leads."""
+"""Leading: serving fetches, moving the high watermark, and BeginQuorumEpoch to the voters."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from kavka.raft.messages import (
     FetchReply,
     OffsetAndEpoch,
 )
-from kavka.raft.node import Leading, LogView, Node, Parked, RaftError
+from kavka.raft.node import Leading, LogView, ParkedFetch, RaftError, RaftNode
 
 
-def on_fetch(node: Node, fetch: Fetch, now_ms: int, token: Any) -> None:
+def on_fetch(node: RaftNode, fetch: Fetch, now_ms: int, token: Any) -> None:
     """Serve a fetch, or let it wait until there is something to tell."""
     if fetch.offset < 0 or fetch.max_wait_ms < 0 or not 0 <= fetch.last_epoch <= fetch.epoch:
         node.reply(token, node.fetch_error(INVALID_REQUEST))
@@ -41,7 +41,7 @@ def on_fetch(node: Node, fetch: Fetch, now_ms: int, token: Any) -> None:
             and fetch.high_watermark >= leading.high_watermark
             and node.leading is leading
         ):
-            leading.parked.append(Parked(token, fetch, now_ms + fetch.max_wait_ms))
+            leading.parked.append(ParkedFetch(token, fetch, now_ms + fetch.max_wait_ms))
             return
     node.reply(token, _reply(node, fetch, diverging, snapshot))
 
@@ -68,7 +68,9 @@ def _compare(log: LogView, fetch: Fetch) -> tuple[OffsetAndEpoch | None, OffsetA
     return None, None
 
 
-def _reply(node: Node, fetch: Fetch, diverging: OffsetAndEpoch | None, snapshot: OffsetAndEpoch | None) -> FetchReply:
+def _reply(
+    node: RaftNode, fetch: Fetch, diverging: OffsetAndEpoch | None, snapshot: OffsetAndEpoch | None
+) -> FetchReply:
     leading, log = node.leading, node.log
     return FetchReply(
         OK,
@@ -83,22 +85,22 @@ def _reply(node: Node, fetch: Fetch, diverging: OffsetAndEpoch | None, snapshot:
     )
 
 
-def answer_parked(node: Node, now_ms: int, *, everyone: bool = False) -> None:
+def answer_parked(node: RaftNode, now_ms: int, *, everyone: bool = False) -> None:
     """Answer the fetches that have waited long enough, or that there is something for now."""
     leading = node.leading
     if leading is None or not leading.parked:
         return
     end_offset = node.log.end_offset
     parked, leading.parked = leading.parked, []
-    for one in parked:
-        if everyone or one.until_ms <= now_ms or one.fetch.offset < end_offset:
-            node.reply(one.token, _reply(node, one.fetch, *_compare(node.log, one.fetch)))
+    for waiting in parked:
+        if everyone or waiting.until_ms <= now_ms or waiting.fetch.offset < end_offset:
+            node.reply(waiting.token, _reply(node, waiting.fetch, *_compare(node.log, waiting.fetch)))
         else:
-            leading.parked.append(one)
+            leading.parked.append(waiting)
 
 
-def update_high_watermark(node: Node, now_ms: int) -> None:
-    """Commit what a majority of the voters has, but nothing until that covers a record of this epoch."""
+def update_high_watermark(node: RaftNode, now_ms: int) -> None:
+    """Move the high watermark to what a majority of the voters has, once that covers a record of this epoch."""
     leading = node.leading
     if leading is None:
         return
@@ -111,7 +113,7 @@ def update_high_watermark(node: Node, now_ms: int) -> None:
     answer_parked(node, now_ms, everyone=True)
 
 
-def on_log_grown(node: Node, leading: Leading, now_ms: int, *, new_voters: bool) -> None:
+def on_log_grown(node: RaftNode, leading: Leading, now_ms: int, *, new_voters: bool) -> None:
     """The leader's log has new records, perhaps other voters, which count from now on."""
     if new_voters:
         leading.followers.set_voters(node.voters, now_ms)
@@ -119,14 +121,14 @@ def on_log_grown(node: Node, leading: Leading, now_ms: int, *, new_voters: bool)
     answer_parked(node, now_ms)
 
 
-def on_log_synced(node: Node, leading: Leading, now_ms: int) -> None:
+def on_log_synced(node: RaftNode, leading: Leading, now_ms: int) -> None:
     """The leader's own disk counts as one of the majority."""
     leading.followers.synced(node.synced_offset)
     update_high_watermark(node, now_ms)
 
 
-def poll_leader(node: Node, now_ms: int) -> None:
-    """Resign if that is due; else see to what has waited, and tell silent voters who leads."""
+def poll_leader(node: RaftNode, now_ms: int) -> None:
+    """Resign if that is due; else answer parked fetches, and send BeginQuorumEpoch to silent voters."""
     leading = node.leading
     if leading is None:
         return
@@ -150,7 +152,7 @@ def next_deadline_ms(leading: Leading) -> int:
     deadline = min(leading.followers.check_deadline_ms, leading.begin_ms)
     if leading.change is not None and leading.change.deadline_ms < deadline:
         deadline = leading.change.deadline_ms
-    for one in leading.parked:
-        if one.until_ms < deadline:
-            deadline = one.until_ms
+    for waiting in leading.parked:
+        if waiting.until_ms < deadline:
+            deadline = waiting.until_ms
     return deadline

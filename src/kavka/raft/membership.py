@@ -1,4 +1,4 @@
-"""Changing who votes, one replica at a time (KIP-853), and the kraft.version that makes it possible."""
+"""Changing the voters, one at a time (KIP-853), and the kraft.version that makes it possible."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kavka.raft.messages import (
     UpdateVoter,
     VersionsReply,
 )
-from kavka.raft.node import Leading, Node, VoterChange
+from kavka.raft.node import Leading, RaftNode, VoterChange
 from kavka.raft.voters import ControlChange, ReplicaKey, Voter
 
 
@@ -34,7 +34,7 @@ class _RefusalError(Exception):
         self.message = message
 
 
-def _leading(node: Node, epoch: int, key: ReplicaKey, now_ms: int) -> Leading:
+def _leading(node: RaftNode, epoch: int, key: ReplicaKey, now_ms: int) -> Leading:
     """What the leader has, if it can change the voters now."""
     error = node.leader_error(epoch)
     leading = node.leading
@@ -50,7 +50,7 @@ def _leading(node: Node, epoch: int, key: ReplicaKey, now_ms: int) -> Leading:
     return leading
 
 
-def _require_committed_voters(node: Node, leading: Leading) -> None:
+def _require_committed_voters(node: RaftNode, leading: Leading) -> None:
     version = node.history.kraft_version
     if version == 0:
         raise _RefusalError(UNSUPPORTED_VERSION, f"The voters cannot be changed at kraft.version {version}")
@@ -62,7 +62,7 @@ def _require_committed_voters(node: Node, leading: Leading) -> None:
 # -- adding ---------------------------------------------------------------------------------------------------------
 
 
-def on_add_voter(node: Node, request: AddVoter, now_ms: int, token: Any) -> None:
+def on_add_voter(node: RaftNode, request: AddVoter, now_ms: int, token: Any) -> None:
     """Begin to add a voter: ask it first which versions it knows."""
     voter = request.voter
     try:
@@ -82,7 +82,7 @@ def on_add_voter(node: Node, request: AddVoter, now_ms: int, token: Any) -> None
     node.send(voter.key.id, voter.endpoints, AskVersions(), now_ms)
 
 
-def on_versions_reply(node: Node, peer_id: int, reply: VersionsReply | None, now_ms: int) -> bool:
+def on_versions_reply(node: RaftNode, peer_id: int, reply: VersionsReply | None, now_ms: int) -> bool:
     """The voter to be has told its versions: write the new set, if it is fit to vote."""
     leading = node.leading
     change = leading.change if leading is not None else None
@@ -114,7 +114,7 @@ def on_versions_reply(node: Node, peer_id: int, reply: VersionsReply | None, now
 # -- removing -------------------------------------------------------------------------------------------------------
 
 
-def on_remove_voter(node: Node, request: RemoveVoter, now_ms: int, token: Any) -> None:
+def on_remove_voter(node: RaftNode, request: RemoveVoter, now_ms: int, token: Any) -> None:
     """Write a set without a voter; it may be the leader itself, which resigns once that is committed."""
     try:
         leading = _leading(node, node.epoch, request.key, now_ms)
@@ -134,7 +134,7 @@ def on_remove_voter(node: Node, request: RemoveVoter, now_ms: int, token: Any) -
 # -- updating -------------------------------------------------------------------------------------------------------
 
 
-def on_update_voter(node: Node, request: UpdateVoter, now_ms: int, token: Any) -> None:
+def on_update_voter(node: RaftNode, request: UpdateVoter, now_ms: int, token: Any) -> None:
     """Take over how a voter describes itself: into the log, or into memory while the log cannot say (version 0)."""
     voter = request.voter
     try:
@@ -150,7 +150,7 @@ def on_update_voter(node: Node, request: UpdateVoter, now_ms: int, token: Any) -
     node.reply(token, node.change_reply(OK))
 
 
-def _update(node: Node, leading: Leading, voter: Voter) -> None:
+def _update(node: RaftNode, leading: Leading, voter: Voter) -> None:
     version = node.history.kraft_version
     if version > 0:
         _require_committed_voters(node, leading)
@@ -166,7 +166,7 @@ def _update(node: Node, leading: Leading, voter: Voter) -> None:
         leading.described = updated
 
 
-def upgrade(node: Node, version: int, *, validate_only: bool) -> None:
+def upgrade(node: RaftNode, version: int, *, validate_only: bool) -> None:
     """Raise the kraft.version to 1, which puts the voters into the log; raises InvalidUpdateVersion."""
     leading, present = node.leading, node.history.kraft_version
     if leading is None:
@@ -191,10 +191,10 @@ def on_written(leading: Leading, changes: Sequence[ControlChange]) -> None:
     """Take note of where the voters of the change under way were written."""
     change = leading.change
     if change is not None and change.offset is None:
-        change.offset = next((one.offset for one in changes if one.voters is not None), None)
+        change.offset = next((written.offset for written in changes if written.voters is not None), None)
 
 
-def on_commit(node: Node, leading: Leading) -> None:
+def on_commit(node: RaftNode, leading: Leading) -> None:
     """The high watermark has moved: a change may be done, and a leader that may no longer vote resigns."""
     change = leading.change
     if change is not None and change.offset is not None and change.offset < leading.high_watermark:
@@ -204,13 +204,13 @@ def on_commit(node: Node, leading: Leading) -> None:
         leading.resigning = True
 
 
-def expire(node: Node, leading: Leading, now_ms: int) -> None:
+def expire(node: RaftNode, leading: Leading, now_ms: int) -> None:
     """Stop waiting for a change that takes too long; if it was written, it may be committed all the same."""
     if leading.change is not None and leading.change.deadline_ms <= now_ms:
         _finish(node, leading, REQUEST_TIMED_OUT)
 
 
-def _finish(node: Node, leading: Leading, error: int, message: str = "") -> None:
+def _finish(node: RaftNode, leading: Leading, error: int, message: str = "") -> None:
     change, leading.change = leading.change, None
     if change is not None and not change.answered:
         node.reply(change.token, node.change_reply(error, message))

@@ -91,25 +91,25 @@ class Fetch(NamedTuple):
     offset: int
     last_epoch: int
     high_watermark: int = -1
-    """What the sender knows to be committed; the answer comes at once when the leader knows better."""
+    """The sender's high watermark; the answer comes at once when the leader's is higher."""
     max_wait_ms: int = 0
 
 
 class AddVoter(NamedTuple):
-    """AddRaftVoter: let an observer vote. `voter`'s versions are not looked at: the leader asks the voter itself."""
+    """AddRaftVoter: make an observer a voter. `voter`'s versions do not count: the leader asks the voter itself."""
 
     voter: Voter
     ack_when_committed: bool = True
 
 
 class RemoveVoter(NamedTuple):
-    """RemoveRaftVoter: take a replica's vote away."""
+    """RemoveRaftVoter: remove a voter."""
 
     key: ReplicaKey
 
 
 class UpdateVoter(NamedTuple):
-    """UpdateRaftVoter: a voter listens elsewhere, or knows other versions."""
+    """UpdateRaftVoter: a voter has other endpoints, or supports other versions."""
 
     epoch: int
     voter: Voter

@@ -1,4 +1,4 @@
-"""A replica's standing: its role, its epoch, whom it follows and voted for, and every change of these.
+"""A replica's state: its role, its epoch, its leader and its vote, and every transition of these.
 
 The modules of the roles (`electing`, `leading`, `following`, `membership`) decide by it; `core` is the face of all.
 """
@@ -85,7 +85,7 @@ class LogView(Protocol):
 
 
 class Peer(NamedTuple):
-    """A node to ask who leads; its id is negative if it is not known."""
+    """A node to ask for the leader; its id is negative if it is not known."""
 
     id: int
     endpoints: tuple[Endpoint, ...] = ()
@@ -106,11 +106,11 @@ class RaftConfig(NamedTuple):
 
 
 class RaftError(Exception):
-    """What raft promises does not hold, here or elsewhere: this node must stop, and somebody must look."""
+    """What raft promises does not hold, on this or another node: this node must stop, and somebody must look."""
 
 
-class Parked(NamedTuple):
-    """A fetch that waits for something to give."""
+class ParkedFetch(NamedTuple):
+    """A fetch that waits for new records or a higher high watermark."""
 
     token: Any
     fetch: Fetch
@@ -150,14 +150,14 @@ class Leading:
         self.epoch_start_offset = epoch_start_offset
         self.high_watermark = -1  # not known before a record of this epoch is committed
         self.begin_ms = now_ms  # when to tell silent voters next that this node leads
-        self.parked: list[Parked] = []
+        self.parked: list[ParkedFetch] = []
         self.change: VoterChange | None = None
         self.resigning = False
         self.described = described  # the voters as they describe themselves, before the log can say (kraft.version 0)
 
 
-class Node:
-    """The standing of one replica; `effects` gathers what its changes ask of the driver."""
+class RaftNode:
+    """The state of one replica of the metadata log; `effects` gathers what its changes ask of the driver."""
 
     __slots__ = (
         "_dirty",
@@ -251,7 +251,7 @@ class Node:
 
     @property
     def is_voter(self) -> bool:
-        """Whether this replica votes."""
+        """Whether this replica is a voter."""
         return self.history.voters.is_voter(self.key)
 
     @property
@@ -270,7 +270,7 @@ class Node:
 
     @property
     def has_leader(self) -> bool:
-        """Whether this replica knows who leads its epoch."""
+        """Whether this replica knows the leader of its epoch."""
         return self.leader_id != NOBODY
 
     def leader_error(self, epoch: int) -> int:
@@ -328,7 +328,7 @@ class Node:
         self.emit(Reply(token, reply))
 
     def advance_high_watermark(self, offset: int) -> None:
-        """Tell what is committed, if that is news."""
+        """Tell of a higher high watermark."""
         if offset > self.high_watermark:
             self.high_watermark = offset
             self.emit(HighWatermark(offset))
@@ -356,7 +356,7 @@ class Node:
             self.follow(self.epoch, self.leader_id, self.voters.endpoints(self.leader_id), now_ms)
 
     def _enter(self, role: Role, epoch: int, leader_id: int, endpoints: tuple[Endpoint, ...]) -> None:
-        """Change the standing; what belonged to the former role ends."""
+        """Change the role; what belonged to the former one ends."""
         left, self.leading = self.leading, None
         left_epoch = self.epoch
         if epoch != self.epoch:
@@ -385,7 +385,7 @@ class Node:
     def become_unattached(
         self, epoch: int, now_ms: int, leader_id: int = NOBODY, voted: ReplicaKey | None = None
     ) -> None:
-        """Know of no leader of an epoch that can be fetched from."""
+        """Become unattached: no leader of the epoch is known that can be fetched from."""
         if not self.may_stand:
             deadline = NEVER
         elif self.role in (Role.UNATTACHED, Role.CANDIDATE, Role.RESIGNED) or (
@@ -399,7 +399,7 @@ class Node:
         self.deadline_ms = deadline
 
     def vote_for(self, candidate: ReplicaKey, now_ms: int) -> None:
-        """Give this epoch's vote away, and give the candidate time: it has as good a chance as this node."""
+        """Vote for a candidate of this epoch, and give it an election timeout."""
         self.voted = candidate
         self._dirty = True
         self.deadline_ms = self.election_timeout(now_ms)
@@ -407,7 +407,7 @@ class Node:
             self.tally = Tally(self.voters, self.key.id)
 
     def follow(self, epoch: int, leader_id: int, endpoints: tuple[Endpoint, ...], now_ms: int) -> None:
-        """Follow the leader of an epoch."""
+        """Become a follower of the leader of an epoch."""
         self._enter(Role.FOLLOWER, epoch, leader_id, endpoints)
         self.deadline_ms = now_ms + max(self.config.fetch_timeout_ms, 1)
         self.update_voter_ms = now_ms + self.config.fetch_timeout_ms
@@ -416,7 +416,7 @@ class Node:
         self.leader_high_watermark = -1
 
     def become_prospective(self, now_ms: int) -> None:
-        """Ask whether an election could be won, before the epoch is disturbed (KIP-996)."""
+        """Become prospective: send pre-votes before the epoch is bumped (KIP-996)."""
         leader_id = self.leader_id if self.leader_id != self.key.id else NOBODY
         self._enter(Role.PROSPECTIVE, self.epoch, leader_id, self.leader_endpoints)
         self.deadline_ms = self.election_timeout(now_ms)
@@ -425,7 +425,7 @@ class Node:
             self.become_candidate(now_ms)
 
     def become_candidate(self, now_ms: int) -> None:
-        """Stand for the next epoch, and vote for oneself in it."""
+        """Become a candidate of the next epoch, with its own vote."""
         self._enter(Role.CANDIDATE, self.epoch + 1, NOBODY, ())
         self.voted = self.key
         self.deadline_ms = self.election_timeout(now_ms)
@@ -434,7 +434,7 @@ class Node:
             self.become_leader(self.tally.granted, now_ms)
 
     def become_leader(self, granted: tuple[int, ...], now_ms: int) -> None:
-        """Lead the epoch that was won."""
+        """Become the leader of the epoch that was won."""
         self._enter(Role.LEADER, self.epoch, self.key.id, self.me.endpoints)
         self.voted = None  # who leads an epoch does not vote in it
         self.deadline_ms = NEVER
@@ -448,7 +448,7 @@ class Node:
         self.emit(BecomeLeader(self.epoch, start, voters, granted, version, described if write else None))
 
     def resign(self, now_ms: int) -> None:
-        """Stop leading, and let the others elect someone at once, the one with the longest log first."""
+        """Resign: EndQuorumEpoch tells the voters to elect another, the one with the longest log first."""
         if self.leading is None:
             return
         successors = self.leading.followers.successors()

@@ -1,4 +1,4 @@
-"""What a leader knows of the other replicas: how far they are, and whether enough of them still fetch from it."""
+"""What a leader knows of the other replicas: their log end offsets, and whether enough of them still fetch from it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CAUGHT_UP_WITHIN_MS: Final = 3_600_000
 
 
 class ReplicaProgress(NamedTuple):
-    """How far the leader knows a replica to be; -1 where it does not know."""
+    """The progress of a replica as the leader knows it; -1 where it does not."""
 
     key: ReplicaKey
     end_offset: int
@@ -142,7 +142,7 @@ class Followers:
         return tuple(replica.key for replica in others)
 
     def told(self, leader_end: int, now_ms: int) -> tuple[list[ReplicaProgress], list[ReplicaProgress]]:
-        """How far the voters and the observers are; observers that stay away are forgotten."""
+        """The progress of the voters and the observers; observers that stay away are forgotten."""
         gone = [
             key
             for key, replica in self._observers.items()

@@ -1,4 +1,4 @@
-"""Who votes: replica keys, voter sets, and the history of voter sets that the log tells (KIP-853).
+"""Voters: replica keys, voter sets, and the history of voter sets in the log (KIP-853).
 
 A voter set takes effect when it is appended, committed or not; so the history is kept by offset, and what is
 truncated from the log is taken back from the history.
@@ -75,12 +75,12 @@ class VoterSet:
         return self._voters.get(id_)
 
     def endpoints(self, id_: int) -> tuple[Endpoint, ...]:
-        """Where a voter listens; nothing for a stranger."""
+        """The endpoints of a voter; none for a node that is no voter."""
         voter = self._voters.get(id_)
         return voter.endpoints if voter is not None else ()
 
     def is_voter(self, key: ReplicaKey) -> bool:
-        """Whether a replica votes."""
+        """Whether a replica is a voter."""
         voter = self._voters.get(key.id)
         return voter is not None and voter.key.names(key)
 
@@ -109,7 +109,7 @@ class VoterSet:
         known = self._voters.get(voter.key.id)
         if known is None or not (any_directory or known.key.names(voter.key)):
             return None
-        return VoterSet(voter if one.key.id == voter.key.id else one for one in self)
+        return VoterSet(voter if known_voter.key.id == voter.key.id else known_voter for known_voter in self)
 
 
 class ControlChange(NamedTuple):
@@ -118,6 +118,20 @@ class ControlChange(NamedTuple):
     offset: int
     voters: VoterSet | None = None
     kraft_version: int | None = None
+
+
+class _VotersAt(NamedTuple):
+    """A voter set, and the offset of the record that set it."""
+
+    offset: int
+    voters: VoterSet
+
+
+class _VersionAt(NamedTuple):
+    """A kraft.version, and the offset of the record that set it."""
+
+    offset: int
+    version: int
 
 
 class VoterHistory:
@@ -131,29 +145,29 @@ class VoterHistory:
 
     def __init__(self, static: VoterSet | None = None, changes: Iterable[ControlChange] = ()) -> None:
         self._static = static if static is not None else VoterSet()
-        self._sets: list[tuple[int, VoterSet]] = []
-        self._versions: list[tuple[int, int]] = []
+        self._sets: list[_VotersAt] = []
+        self._versions: list[_VersionAt] = []
         self.add(changes)
 
     @property
     def voters(self) -> VoterSet:
         """The voters in force."""
-        return self._sets[-1][1] if self._sets else self._static
+        return self._sets[-1].voters if self._sets else self._static
 
     @property
     def voters_offset(self) -> int | None:
         """The offset of the record that set them; None if the configuration did."""
-        return self._sets[-1][0] if self._sets else None
+        return self._sets[-1].offset if self._sets else None
 
     @property
     def former_voters(self) -> VoterSet | None:
         """The voters before those in force, as far as the log still says."""
-        return self._sets[-2][1] if len(self._sets) > 1 else None
+        return self._sets[-2].voters if len(self._sets) > 1 else None
 
     @property
     def kraft_version(self) -> int:
         """The kraft.version in force."""
-        return self._versions[-1][1] if self._versions else 0
+        return self._versions[-1].version if self._versions else 0
 
     def at(self, offset: int) -> tuple[int, VoterSet]:
         """The kraft.version and voters in force once the record at an offset is: what a snapshot after it must say."""
@@ -164,22 +178,22 @@ class VoterHistory:
         """Take note of control records that were appended, in the log's order."""
         for offset, voters, version in changes:
             if voters is not None:
-                self._sets.append((offset, voters))
+                self._sets.append(_VotersAt(offset, voters))
             if version is not None:
-                self._versions.append((offset, version))
+                self._versions.append(_VersionAt(offset, version))
 
     def truncate(self, end_offset: int) -> None:
         """Take back what the log no longer has: everything at or after an offset."""
-        while self._sets and self._sets[-1][0] >= end_offset:
+        while self._sets and self._sets[-1].offset >= end_offset:
             self._sets.pop()
-        while self._versions and self._versions[-1][0] >= end_offset:
+        while self._versions and self._versions[-1].offset >= end_offset:
             self._versions.pop()
 
     def forget_before(self, start_offset: int) -> None:
         """Let go of what nobody asks for any more: all before an offset, but the last that is in force there."""
-        while len(self._sets) > 1 and self._sets[1][0] <= start_offset:
+        while len(self._sets) > 1 and self._sets[1].offset <= start_offset:
             del self._sets[0]
-        while len(self._versions) > 1 and self._versions[1][0] <= start_offset:
+        while len(self._versions) > 1 and self._versions[1].offset <= start_offset:
             del self._versions[0]
 
     def replace(self, changes: Iterable[ControlChange]) -> None:

@@ -186,13 +186,13 @@ def build_batch(
 
 def empty_batch(info: BatchInfo) -> bytes:
     """A batch that lost all its records to compaction: its header stays to remember the producer's sequence."""
-    kept = info.attributes & (_LOG_APPEND_TIME | _TRANSACTIONAL | _CONTROL)
+    attributes = info.attributes & (_LOG_APPEND_TIME | _TRANSACTIONAL | _CONTROL)
     return _seal(
         BatchInfo(
             size=HEADER_SIZE,
             base_offset=info.base_offset,
             leader_epoch=info.leader_epoch,
-            attributes=kept,
+            attributes=attributes,
             last_offset_delta=info.last_offset_delta,
             base_timestamp=NO_TIMESTAMP,
             max_timestamp=info.max_timestamp,

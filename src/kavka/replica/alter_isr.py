@@ -1,4 +1,4 @@
-"""A leader's changes of in-sync replicas, told to the controller."""
+"""A leader's changes of ISRs, sent to the controller (AlterPartition)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ControllerPort(Protocol):
 
 
 class AlterPartitions:
-    """Asks the active controller to change in-sync replicas."""
+    """Asks the active controller to change ISRs."""
 
     def __init__(self, node_id: int, broker_epoch: Callable[[], int], channel: ControllerPort) -> None:
         self._node_id = node_id
@@ -40,7 +40,7 @@ class AlterPartitions:
                 broker_id=self._node_id,
                 broker_epoch=self._broker_epoch(),
                 topics=[
-                    RequestTopicData(topic_id=topic_id, partitions=[row(one) for one in group])
+                    RequestTopicData(topic_id=topic_id, partitions=[row(change) for change in group])
                     for topic_id, group in groupby(sorted(changes, key=by_topic), by_topic)
                 ],
             )
@@ -49,16 +49,16 @@ class AlterPartitions:
         return [
             IsrOutcome(
                 topic_id=topic.topic_id,
-                partition=one.partition_index,
-                error_code=one.error_code,
-                leader=one.leader_id,
-                leader_epoch=one.leader_epoch,
-                partition_epoch=one.partition_epoch,
-                isr=tuple(one.isr),
-                leader_recovery_state=one.leader_recovery_state,
+                partition=partition.partition_index,
+                error_code=partition.error_code,
+                leader=partition.leader_id,
+                leader_epoch=partition.leader_epoch,
+                partition_epoch=partition.partition_epoch,
+                isr=tuple(partition.isr),
+                leader_recovery_state=partition.leader_recovery_state,
             )
             for topic in answer.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         ]
 
 
@@ -72,7 +72,7 @@ def row(change: IsrChange) -> RequestPartitionData:
     return RequestPartitionData(
         partition_index=change.partition,
         leader_epoch=change.leader_epoch,
-        new_isr_with_epochs=[BrokerState(broker_id=one.id, broker_epoch=one.epoch) for one in change.isr],
+        new_isr_with_epochs=[BrokerState(broker_id=replica.id, broker_epoch=replica.epoch) for replica in change.isr],
         leader_recovery_state=change.leader_recovery_state,
         partition_epoch=change.partition_epoch,
     )

@@ -28,8 +28,10 @@ class AssignReplicas:
     async def __call__(self, placements: Sequence[Placement]) -> None:
         """Tell all of them; raises KafkaError. What the controller does not know any more needs no place."""
         directories = [
-            RequestDirectoryData(id=id_, topics=[topic(list(some)) for _, some in groupby(group, lambda one: one[:2])])
-            for id_, group in groupby(sorted(placements), lambda one: one.directory_id)
+            RequestDirectoryData(
+                id=id_, topics=[topic(list(rows)) for _, rows in groupby(group, lambda placement: placement.topic_id)]
+            )
+            for id_, group in groupby(sorted(placements), lambda placement: placement.directory_id)
         ]
         answer: AssignReplicasToDirsResponse = await self._channel.call(
             AssignReplicasToDirsRequest(
@@ -41,5 +43,5 @@ class AssignReplicas:
 
 def topic(placements: Sequence[Placement]) -> RequestTopicData:
     """One topic's partitions in one directory."""
-    rows = [RequestPartitionData(partition_index=one.partition) for one in placements]
+    rows = [RequestPartitionData(partition_index=placement.partition) for placement in placements]
     return RequestTopicData(topic_id=placements[0].topic_id, partitions=rows)

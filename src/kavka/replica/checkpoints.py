@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterator, Mapping
 from kavka.model.errors import KafkaStorageError
 from kavka.model.types import TopicPartition
 from kavka.replica.dirs import LogDir
-from kavka.replica.partition import Partition
+from kavka.replica.unified_log import UnifiedLog
 from kavka.storage import files
 from kavka.storage.checkpoint import read_offsets, write_offsets
 from kavka.storage.disk import Disk
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Offsets = Mapping[TopicPartition, int]
-Read = Callable[[Partition], int]
+Read = Callable[[UnifiedLog], int]
 
 OFFSETS: dict[str, Read] = {
     files.RECOVERY_POINTS: lambda partition: partition.log.recovery_point,
@@ -30,12 +30,12 @@ OFFSETS: dict[str, Read] = {
 class Checkpoints:
     """Reads the checkpoints once, and writes each when it changed."""
 
-    def __init__(self, disk: Disk, dirs: list[LogDir], partitions_in: Callable[[LogDir], Iterator[Partition]]) -> None:
+    def __init__(self, disk: Disk, dirs: list[LogDir], logs_in: Callable[[LogDir], Iterator[UnifiedLog]]) -> None:
         self._disk = disk
         self._dirs = dirs
-        self._partitions_in = partitions_in
+        self._logs_in = logs_in
         self._written: dict[str, Offsets] = {}
-        self._kept: dict[str, dict[TopicPartition, int]] = {}
+        self._unloaded: dict[str, dict[TopicPartition, int]] = {}
         self._turn = asyncio.Lock()
         self._disk_turn = threading.Lock()
         self._generation = 0
@@ -48,7 +48,7 @@ class Checkpoints:
         try:
             self._written[path] = read_offsets(self._disk, path)
         except KafkaStorageError as error:
-            log.warning("%s; going on without it", error)
+            logger.warning("%s; going on without it", error)
             return {}
         return self._written[path]
 
@@ -57,12 +57,14 @@ class Checkpoints:
         for kind in OFFSETS:
             path = f"{directory.path}/{kind}"
             if tp in self._written.get(path, ()):
-                self._kept.setdefault(path, {})[tp] = self._written[path][tp]
+                self._unloaded.setdefault(path, {})[tp] = self._written[path][tp]
 
     async def write(self, kind: str) -> list[LogDir]:
         """Write one kind of checkpoint in every directory, durably, away from the loop; where it could not be."""
         async with self._turn:
-            return [one for one in self._dirs if not (one.online and await self._write(one, kind))]
+            return [
+                directory for directory in self._dirs if not (directory.online and await self._write(directory, kind))
+            ]
 
     async def _write(self, directory: LogDir, kind: str) -> bool:
         path = f"{directory.path}/{kind}"
@@ -72,7 +74,8 @@ class Checkpoints:
                 stored = await loop.run_in_executor(None, self._store, path, offsets, self._generation)
             except OSError as error:
                 # A full disk may have space again at the next time.
-                log.error("cannot write the checkpoint %s: %s", path, error)
+                logger.error("cannot write the checkpoint %s: %s", path, error)
+                directory.disk_error = str(error)
                 return False
             if stored:
                 self._written[path] = offsets
@@ -87,7 +90,7 @@ class Checkpoints:
     def forget(self, directory: LogDir, tp: TopicPartition) -> None:
         """Before a log is created: nothing that is written of an earlier one of its name may be taken for its own."""
         for kind in OFFSETS:
-            self._kept.get(f"{directory.path}/{kind}", {}).pop(tp, None)
+            self._unloaded.get(f"{directory.path}/{kind}", {}).pop(tp, None)
         for kind in (files.RECOVERY_POINTS, files.LOG_STARTS):
             if tp in self._written.get(f"{directory.path}/{kind}", ()):
                 self._write_now(directory, kind)
@@ -109,9 +112,9 @@ class Checkpoints:
 
     def _offsets(self, directory: LogDir, kind: str) -> dict[TopicPartition, int]:
         read = OFFSETS[kind]
-        held = self._partitions_in(directory)
+        held = self._logs_in(directory)
         if kind == files.LOG_STARTS:
-            held = (one for one in held if one.start_is_checkpointed)
-        offsets = {**self._kept.get(f"{directory.path}/{kind}", {})}
-        offsets.update((one.topic_partition, read(one)) for one in held)
+            held = (partition for partition in held if partition.start_is_checkpointed)
+        offsets = {**self._unloaded.get(f"{directory.path}/{kind}", {})}
+        offsets.update((partition.topic_partition, read(partition)) for partition in held)
         return offsets

@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable
 from kavka.model.clock import Clock
 from kavka.model.errors import KafkaStorageError
 from kavka.model.settings import LOG_CLEANER_BACKOFF_MS, LOG_CLEANER_DEDUPE_BUFFER_SIZE, LOG_CLEANER_ENABLE
+from kavka.pacing.turn import Turn
 from kavka.replica.dirs import LogDir
-from kavka.replica.manager import SLICE_SECONDS, ReplicaManager
+from kavka.replica.manager import ReplicaManager
 from kavka.replica.partition import Partition
 from kavka.storage import files
 from kavka.storage.checkpoint import read_offsets, write_offsets
@@ -22,7 +23,7 @@ from kavka.storage.compaction_worker import decode_result, encode_plan
 from kavka.storage.disk import Disk
 from kavka.storage.log import Log
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class CompactionFailedError(Exception):
@@ -51,7 +52,7 @@ class Cleaner:
             try:
                 offsets = read_offsets(self._replicas.disk, self._path(directory))
             except (KafkaStorageError, OSError) as error:
-                log.warning("%s; compaction starts over", error)
+                logger.warning("%s; cleaner offset checkpoint ignored", error)
                 continue
             for tp, offset in offsets.items():
                 partition = self._replicas.held(*tp)
@@ -66,7 +67,7 @@ class Cleaner:
                 try:
                     found = await self.clean_dirtiest()
                 except Exception:
-                    log.exception("compaction failed; it is tried again")
+                    logger.exception("log cleaner failed, retrying")
             if not found:
                 await asyncio.sleep(self._replicas.values[LOG_CLEANER_BACKOFF_MS] / 1000)
 
@@ -74,15 +75,12 @@ class Cleaner:
         """Compact the log that needs it most; whether there was one."""
         self._forget_deleted()
         due: list[tuple[Cleanable, Partition]] = []
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + SLICE_SECONDS
+        turn = Turn()
         for partition in self._replicas:
             found = self._assess(partition)
             if found is not None and found.due:
                 due.append((found, partition))
-            if loop.time() >= deadline:
-                await asyncio.sleep(0)
-                deadline = loop.time() + SLICE_SECONDS
+            await turn.breathe()
         if not due:
             return False
         cleanable, partition = max(due, key=lambda pair: (pair[0].overdue, pair[0].ratio))
@@ -97,11 +95,14 @@ class Cleaner:
                 self._failed.discard(partition)
 
     def _assess(self, partition: Partition) -> Cleanable | None:
-        one = partition.log
-        if not one.config.compact or one.failed is not None or partition in self._failed:
+        log = partition.log
+        if self._replicas.futures.of(partition.topic_partition) is not None:
+            self._clean.pop(partition, None)  # the log that it goes on with has other segments
+            return None
+        if not log.config.compact or log.failed is not None or partition in self._failed:
             return None
         try:
-            return assess(one, self._clean.get(partition), partition.high_watermark, self._clock.now_ms())
+            return assess(log, self._clean.get(partition), partition.high_watermark, self._clock.now_ms())
         except (KafkaStorageError, OSError) as error:
             self._leave(partition, error)
             return None
@@ -110,29 +111,32 @@ class Cleaner:
         """As Kafka does: a log that cannot be compacted is left alone until the node restarts."""
         self._failed.add(partition)
         if self._replicas.held(*partition.topic_partition) is partition:
-            log.error("%s cannot be compacted: %s", partition.topic_partition, error)
+            logger.error("%s is uncleanable: %s", partition.topic_partition, error)
 
     async def _clean_one(self, cleanable: Cleanable, partition: Partition) -> None:
-        one = partition.log
+        log = partition.log
         plan: CompactionPlan | None = None
         try:
             plan = make_plan(cleanable, self._clock.now_ms(), self._replicas.values[LOG_CLEANER_DEDUPE_BUFFER_SIZE])
             result = await (self._compact or run_worker)(self._replicas.disk, plan)
-            clean_offset = take_in(one, plan, result, self._clock.now_ms())
+            if partition.log is not log or self._replicas.futures.of(partition.topic_partition) is not None:
+                discard(log, plan)
+                return
+            clean_offset = take_in(log, plan, result, self._clock.now_ms())
         except (CompactionFailedError, KafkaStorageError, OSError) as error:
             self._leave(partition, error)
-            discard(one, plan)
+            discard(log, plan)
             return
         except asyncio.CancelledError:
-            discard(one, plan)
+            discard(log, plan)
             raise
         self.passes += 1
-        log.info(
-            "%s: compaction kept %d of %d records", partition.topic_partition, result.records_kept, result.records_read
+        logger.info(
+            "%s: log cleaner kept %d of %d records", partition.topic_partition, result.records_kept, result.records_read
         )
         if result.unread:
             name = partition.topic_partition
-            log.warning("%s: compaction left %d batches whose records cannot be read as they are", name, result.unread)
+            logger.warning("%s: log cleaner kept %d corrupt batches as they are", name, result.unread)
         if clean_offset is not None:
             self._clean[partition] = clean_offset
             await self._checkpoint(partition)
@@ -142,26 +146,26 @@ class Cleaner:
             return
         directory = self._replicas.directory_of(partition)
         held = self._replicas.partitions_in(directory)
-        offsets = {one.topic_partition: self._clean[one] for one in held if one in self._clean}
+        offsets = {partition.topic_partition: self._clean[partition] for partition in held if partition in self._clean}
         try:
             await asyncio.get_running_loop().run_in_executor(
                 None, write_offsets, self._replicas.disk, self._path(directory), offsets
             )
         except OSError as error:
-            log.error("cannot write the checkpoint %s: %s", self._path(directory), error)
+            logger.error("cannot write the checkpoint %s: %s", self._path(directory), error)
 
     @staticmethod
     def _path(directory: LogDir) -> str:
         return f"{directory.path}/{files.CLEANER_OFFSETS}"
 
 
-def discard(one: Log, plan: CompactionPlan | None) -> None:
+def discard(log: Log, plan: CompactionPlan | None) -> None:
     """Remove what a worker may have written; what cannot be removed goes at the next start."""
     try:
         if plan is not None:
-            give_up(one, plan)
+            give_up(log, plan)
     except OSError as error:
-        log.warning("%s: %s", one.topic_partition, error)
+        logger.warning("%s: %s", log.topic_partition, error)
 
 
 async def run_worker(disk: Disk, plan: CompactionPlan) -> CompactionResult:

@@ -13,14 +13,14 @@ from kavka.model.errors import (
 )
 from kavka.replica.offset_wait import Done, OffsetWait
 from kavka.replica.partition import Partition
-from kavka.replica.waiting import Waiter, Waiting
+from kavka.replica.waiting import Purgatory, Waiter
 
 K = TypeVar("K", bound=Hashable)
 Errors = Mapping[K, KafkaError]
 
 
 class Awaited(NamedTuple):
-    """An offset that a partition has to reach under the leadership in which it was asked for."""
+    """An offset that a partition has to reach under the leader epoch in which it was asked for."""
 
     partition: Partition
     offset: int
@@ -30,14 +30,14 @@ class Awaited(NamedTuple):
 When = Callable[[Awaited, Done], OffsetWait]
 
 
-def committed(one: Awaited, done: Done) -> OffsetWait:
-    """Wait for all in-sync replicas to have a producer's records; they must be as many as the topic demands."""
-    return one.partition.when_committed(one.offset, done, one.led_since)
+def committed(awaited: Awaited, done: Done) -> OffsetWait:
+    """Wait for all in-sync replicas to have a producer's records; they must be at least min.insync.replicas."""
+    return awaited.partition.when_committed(awaited.offset, done, awaited.led_since)
 
 
-def deleted(one: Awaited, done: Done) -> OffsetWait:
+def deleted(awaited: Awaited, done: Done) -> OffsetWait:
     """Wait for all live replicas to have deleted what is before an offset."""
-    return one.partition.when_deleted(one.offset, done, one.led_since)
+    return awaited.partition.when_deleted(awaited.offset, done, awaited.led_since)
 
 
 class ReplicasWait(Generic[K]):
@@ -53,14 +53,14 @@ class ReplicasWait(Generic[K]):
         self._waits: dict[K, OffsetWait] = {}
         self._waiter: Waiter | None = None
 
-    def park(self, wait_ms: int, waiting: Waiting) -> None:
+    def park(self, wait_ms: int, purgatory: Purgatory) -> None:
         """Call back when all are there, or when the time is up, with the errors of those that are not."""
-        for key, one in list(self._left.items()):
-            self._waits[key] = self._when(one, partial(self._told, key))
+        for key, awaited in list(self._left.items()):
+            self._waits[key] = self._when(awaited, partial(self._told, key))
         if not self._left:
             self._done(self._failed)
             return
-        self._waiter = waiting.park(max(wait_ms, 0), self._look)
+        self._waiter = purgatory.park(max(wait_ms, 0), self._look)
 
     def _told(self, key: K, error: KafkaError | None) -> None:
         partition = self._left.pop(key).partition
@@ -76,8 +76,10 @@ class ReplicasWait(Generic[K]):
     def _look(self, last: bool) -> bool:
         if self._left and not last:
             return False
-        for key, one in self._left.items():
+        for key, awaited in self._left.items():
             self._waits[key].cancel()
-            self._failed[key] = RequestTimedOut(f"{one.partition.topic_partition}: not on all replicas in time")
+            self._failed[key] = RequestTimedOut(
+                f"{awaited.partition.topic_partition}: not replicated to the in-sync replicas in time"
+            )
         self._done(self._failed)
         return True

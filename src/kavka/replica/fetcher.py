@@ -36,6 +36,7 @@ from kavka.model.settings import (
     REPLICA_FETCH_WAIT_MAX_MS,
     REPLICA_SOCKET_TIMEOUT_MS,
 )
+from kavka.pacing.turn import Turn
 from kavka.protocol.registry import ApiKey
 from kavka.protocol.schemas.fetch import (
     FetchPartition,
@@ -52,17 +53,17 @@ from kavka.protocol.schemas.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from kavka.replica.manager import SLICE_SECONDS, ReplicaManager
+from kavka.replica.manager import ReplicaManager
 from kavka.replica.partition import Partition
 from kavka.replica.session import Ask, Asked, FetchSession, Key
 from kavka.replica.syncing import Failed, Syncer
-from kavka.replica.tier import StateElsewhere, arrived
+from kavka.replica.tier import RemoteStateRead, arrived
 from kavka.replica.tiered_start import TieredStart, tiered_start
 from kavka.replication.follower import Reaction, backoff_ms, reaction, reset, start_offset, truncation_offset
 from kavka.replication.throttle import Throttle
 from kavka.storage.log import Log
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 FETCH_VERSION: Final = 17
 REPLICA_STATE_SINCE: Final = 15
@@ -78,7 +79,7 @@ LEVELS: Final = {Reaction.SOON: logging.DEBUG, Reaction.WAIT: logging.INFO}
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class FetcherContext:
     """What all fetchers of a node share."""
 
     replicas: ReplicaManager
@@ -118,14 +119,14 @@ class Copy:
 
     def asked(self, max_bytes: int) -> Asked:
         """What to ask the leader for."""
-        one = self.partition.log
-        return Asked(self.leader_epoch, one.log_end_offset, one.epochs.latest, one.log_start_offset, max_bytes)
+        log = self.partition.log
+        return Asked(self.leader_epoch, log.log_end_offset, log.epochs.latest, log.log_start_offset, max_bytes)
 
 
 class Fetcher:
     """Copies partitions from one leader."""
 
-    def __init__(self, leader: int, around: Surroundings) -> None:
+    def __init__(self, leader: int, around: FetcherContext) -> None:
         self.leader = leader
         self._around = around
         self._loop = asyncio.get_running_loop()
@@ -152,10 +153,10 @@ class Fetcher:
         if known is not None and known.partition is partition and known.current:
             return
         self._copies[copy.key] = copy
-        one = partition.log
+        log = partition.log
         try:
-            offset = start_offset(one.epochs, one.log_end_offset, partition.high_watermark)
-            if offset < one.log_end_offset:
+            offset = start_offset(log.epochs, log.log_end_offset, partition.high_watermark)
+            if offset < log.log_end_offset:
                 partition.truncate(offset, self._around.clock.now_ms())
         except KafkaStorageError as error:
             self._give_up(copy, error)
@@ -218,7 +219,7 @@ class Fetcher:
 
     def _give_up(self, copy: Copy, error: Exception) -> None:
         """Copy it no more until its leadership changes."""
-        log.error("%s is not copied any more: %s", copy.partition.topic_partition, error)
+        logger.error("%s: replication stopped: %s", copy.partition.topic_partition, error)
         copy.rests = True
         self._changed[copy.key] = None
 
@@ -236,7 +237,7 @@ class Fetcher:
                     failures = 0
                 except Exception as error:  # a fault with one leader: the others are followed all the same
                     if not isinstance(error, KafkaError):
-                        log.exception("node %d could not be followed", self.leader)
+                        logger.exception("fetching from leader %d failed", self.leader)
                     self._hang_up()
                     if not self._closed and not self._interrupted:
                         failures += 1
@@ -251,10 +252,10 @@ class Fetcher:
         if isinstance(error, TOLD):
             return  # the line has said it
         if failures == 1:
-            log.info("node %d is asked again: %s", self.leader, error)
+            logger.info("fetch from leader %d failed, retrying: %s", self.leader, error)
         elif failures == 2:
             level = logging.INFO if self._around.leaving() else logging.WARNING
-            log.log(level, "node %d cannot be followed: %s", self.leader, error)
+            logger.log(level, "fetch from leader %d keeps failing: %s", self.leader, error)
 
     async def _pause(self, failures: int) -> None:
         most_ms = self._around.replicas.values[REPLICA_FETCH_BACKOFF_MS]
@@ -311,7 +312,7 @@ class Fetcher:
             self._polling = False
         if answer.error_code:
             self._session.restart(known=answer.error_code != FetchSessionIdNotFound.code)
-            log.debug("node %d wants the fetch session begun anew: error %d", self.leader, answer.error_code)
+            logger.debug("leader %d rejected the fetch session: error %d", self.leader, answer.error_code)
             return
         self._session.answered(answer.session_id)
         await self._take(connection, answer)
@@ -366,7 +367,7 @@ class Fetcher:
     # -- taking in --------------------------------------------------------------------------------------
 
     async def _take(self, connection: Connection, answer: FetchResponse) -> None:
-        turn_ends = self._loop.time() + SLICE_SECONDS
+        turn = Turn()
         to_force: list[Log] = []
         for topic in answer.responses:
             for row in topic.partitions:
@@ -379,46 +380,50 @@ class Fetcher:
                     await self._react(connection, copy, row.error_code)
                 elif self._take_in(copy, row) and copy.partition.sync_due:
                     to_force.append(copy.partition.log)
-                if self._loop.time() >= turn_ends:
-                    await asyncio.sleep(0)
-                    turn_ends = self._loop.time() + SLICE_SECONDS
+                await turn.breathe()
         if to_force:
             await self._forced(to_force)
 
     @staticmethod
     def _fits(copy: Copy, asked: Asked) -> bool:
         """Whether an answer is about the log as it is: the leadership or the log may have changed meanwhile."""
-        one = copy.partition.log
-        return copy.current and asked.leader_epoch == copy.leader_epoch and asked.offset == one.log_end_offset
+        log = copy.partition.log
+        return copy.current and asked.leader_epoch == copy.leader_epoch and asked.offset == log.log_end_offset
 
     def _take_in(self, copy: Copy, row: PartitionData) -> bool:
         """Append, or cut; whether the log has grown."""
         partition = copy.partition
-        one = partition.log
+        log = partition.log
         now_ms = self._around.clock.now_ms()
         try:
             if row.diverging_epoch.epoch >= 0:
                 diverging = row.diverging_epoch.epoch, row.diverging_epoch.end_offset
-                offset = truncation_offset(diverging, one.epochs, one.log_end_offset)
-                log.info("%s parts from its leader: cut from %d to %d", one.topic_partition, one.log_end_offset, offset)
+                offset = truncation_offset(diverging, log.epochs, log.log_end_offset)
+                logger.info(
+                    "%s: truncating, diverged from leader: from %d to %d",
+                    log.topic_partition,
+                    log.log_end_offset,
+                    offset,
+                )
                 partition.truncate(offset, now_ms)
                 return False
             records = row.records
             grown = bool(records) and partition.append_as_follower(records, copy.leader_epoch, now_ms)  # type: ignore[arg-type]
+            partition.traffic.replication_in_bytes += len(records or b"")
             partition.follow_leader(row.high_watermark, row.log_start_offset)
         except CorruptMessage as error:
-            log.error("node %d gave damaged records: %s", self.leader, error)
+            logger.error("leader %d sent corrupt records: %s", self.leader, error)
             self._back_off(copy, Reaction.LATER)
             return False
         except KafkaStorageError as error:
             self._give_up(copy, error)
             return False
         except Exception:
-            log.exception("%s could not be copied on; it is tried again", one.topic_partition)
+            logger.exception("%s: appending fetched records failed, retrying", log.topic_partition)
             self._back_off(copy, Reaction.LATER)
             return False
         copy.attempts = 0
-        copy.behind = row.high_watermark > one.log_end_offset
+        copy.behind = row.high_watermark > log.log_end_offset
         if records and partition.follower_throttled:
             self._around.throttle.record(len(records), self._around.clock.monotonic_ms())
         return grown
@@ -440,7 +445,7 @@ class Fetcher:
     async def _react(self, connection: Connection, copy: Copy, error_code: int) -> None:
         why = reaction(error_code)
         name = BY_CODE.get(error_code, UnknownServerError).__name__
-        log.log(
+        logger.log(
             LEVELS.get(why, logging.WARNING),
             "%s: node %d answers %s: %s",
             copy.partition.topic_partition,
@@ -481,7 +486,7 @@ class Fetcher:
             self._give_up(copy, error)
 
     async def _reset_local(self, connection: Connection, copy: Copy) -> None:
-        """The leader has our end elsewhere only: begin after that, with what the tier knows of it."""
+        """The leader has our log end offset in tiered storage only: begin after that, with what the tier knows."""
         partition, replicas = copy.partition, self._around.replicas
         tier, end_offset = partition.tier, partition.log_end_offset
         after_tiered = end_offset == 0 and replicas.values[FOLLOWER_FETCH_LAST_TIERED_OFFSET_ENABLE]
@@ -493,14 +498,14 @@ class Fetcher:
         except NetworkException:
             raise
         except KafkaError as error:
-            log.info("%s cannot begin after what is elsewhere yet: %s", partition.topic_partition, error)
+            logger.info("%s: cannot start from tiered storage yet: %s", partition.topic_partition, error)
             self._back_off(copy, Reaction.LATER)
             return
         copy.rests = True
         self._changed[copy.key] = None
         asked.add_done_callback(partial(self._begin_after, copy, start, end_offset))
 
-    def _begin_after(self, copy: Copy, start: TieredStart, end_offset: int, asked: StateElsewhere) -> None:
+    def _begin_after(self, copy: Copy, start: TieredStart, end_offset: int, asked: RemoteStateRead) -> None:
         """Begin with what a tier told, unless the leadership or the log has changed meanwhile."""
         partition = copy.partition
         try:
@@ -511,10 +516,10 @@ class Fetcher:
             if partition.failed is not None:
                 self._give_up(copy, error)
                 return
-            log.warning("%s cannot begin after what is elsewhere: %s", partition.topic_partition, error)
+            logger.warning("%s: starting from tiered storage failed: %s", partition.topic_partition, error)
             self._back_off(copy, Reaction.LATER)
         except KafkaError as error:
-            log.warning("%s cannot begin after what is elsewhere: %s", partition.topic_partition, error)
+            logger.warning("%s: starting from tiered storage failed: %s", partition.topic_partition, error)
             self._back_off(copy, Reaction.LATER)
         else:
             copy.attempts = 0

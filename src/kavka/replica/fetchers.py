@@ -12,7 +12,7 @@ from kavka.metadata.image.metadata import MetadataImage
 from kavka.model.clock import Clock
 from kavka.model.settings import FOLLOWER_REPLICATION_THROTTLED_RATE
 from kavka.model.types import Uuid
-from kavka.replica.fetcher import Fetcher, Surroundings
+from kavka.replica.fetcher import Fetcher, FetcherContext
 from kavka.replica.manager import ReplicaManager, throttle
 from kavka.replica.partition import Partition
 from kavka.replica.session import Key
@@ -35,7 +35,7 @@ class Fetchers:
     ) -> None:
         """`listener` names the inter-broker listener; `broker_epoch` is -1 until this start is registered."""
         limit = throttle(replicas.values, FOLLOWER_REPLICATION_THROTTLED_RATE)
-        self._around = Surroundings(replicas, syncer, connector, clock, listener, broker_epoch, limit, leaving)
+        self._around = FetcherContext(replicas, syncer, connector, clock, listener, broker_epoch, limit, leaving)
         self._replicas = replicas
         self._by_leader: dict[int, Fetcher] = {}
         self._leader_of: dict[Key, int] = {}

@@ -1,6 +1,6 @@
 """What a fetch looks at: the partitions of one request, or of a session that lasts (KIP-227).
 
-A session keeps a dirty set: only partitions that may have news are looked at, so idle ones cost nothing.
+A session keeps a dirty set: only partitions that may have news are read, so idle ones cost nothing.
 Sessions are soft state: a client whose session is gone starts a new one.
 """
 
@@ -254,9 +254,9 @@ class FetchSessions:
             # A session that has lived for the eviction time may go for a bigger one (KIP-227).
             # Only a follower may take a follower's place; any other session is its, before a follower's.
             old = [
-                one
-                for one in self._sessions.values()
-                if now_ms - one.created_ms > self._eviction_ms and (candidate.privileged or not one.privileged)
+                session
+                for session in self._sessions.values()
+                if now_ms - session.created_ms > self._eviction_ms and (candidate.privileged or not session.privileged)
             ]
             smallest = min(old, key=rank, default=None)
             if smallest is not None and rank(smallest) < rank(candidate):

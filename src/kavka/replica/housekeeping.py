@@ -18,12 +18,13 @@ from kavka.model.settings import (
     REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS,
     Setting,
 )
-from kavka.replica.manager import SLICE_SECONDS, ReplicaManager
+from kavka.pacing.turn import Turn
+from kavka.replica.manager import ReplicaManager
 from kavka.replica.partition import Partition
 from kavka.replica.syncing import Syncer
 from kavka.storage import files
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Work = Callable[[], Awaitable[object]]
@@ -68,35 +69,32 @@ class Housekeeping:
             await attempt(self.flush)
             await attempt(self.remove_deleted)
 
-    async def _some(self, at_a_time: int) -> AsyncIterator[list[Partition]]:
+    async def _slices(self, at_a_time: int) -> AsyncIterator[list[Partition]]:
         """Every partition whose log is sound, some at a time, giving the loop its turn between slices."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + SLICE_SECONDS
+        turn = Turn()
         sound = (partition for partition in self._replicas if partition.failed is None)
-        while some := list(islice(sound, at_a_time)):
-            yield some
-            if loop.time() >= deadline:
-                await asyncio.sleep(0)
-                deadline = loop.time() + SLICE_SECONDS
+        while partitions := list(islice(sound, at_a_time)):
+            yield partitions
+            await turn.breathe()
 
     async def retain(self) -> None:
-        """Drop the segments that retention lets go, and the files of those dropped a while ago."""
-        async for (partition,) in self._some(1):
+        """Delete the segments that retention expires, and the files of those whose delete delay is over."""
+        async for (partition,) in self._slices(1):
             if paths := self._retain(partition, self._clock.now_ms()):
                 await self._away(self._unlink, paths)
 
     def _retain(self, partition: Partition, now_ms: int) -> list[str]:
         try:
             for expired in partition.delete_old_segments(now_ms):
-                log.info("%s: %s", partition.topic_partition, expired)
+                logger.info("%s: %s", partition.topic_partition, expired)
         except KafkaStorageError as error:
-            log.error("%s", error)
-        return partition.log.take_doomed(now_ms)
+            logger.error("%s", error)
+        return partition.log.take_deletable(now_ms)
 
     async def expire_producers(self) -> None:
-        """Forget producers that were silent for too long."""
-        async for some in self._some(AT_A_TIME):
-            for partition in some:
+        """Expire producer ids that wrote nothing for too long."""
+        async for partitions in self._slices(AT_A_TIME):
+            for partition in partitions:
                 partition.log.remove_expired_producers(self._clock.now_ms())
 
     async def check_logs(self) -> None:
@@ -108,15 +106,15 @@ class Housekeeping:
         now_ms = self._clock.monotonic_ms()
         due = []
         unforced: dict[Partition, int] = {}
-        async for some in self._some(AT_A_TIME):
-            for partition in some:
-                one = partition.log
-                if one.recovery_point >= one.log_end_offset:
+        async for partitions in self._slices(AT_A_TIME):
+            for partition in partitions:
+                log = partition.log
+                if log.recovery_point >= log.log_end_offset:
                     continue
                 since_ms = self._unforced_ms.get(partition, now_ms)
-                if one.recovery_point < one.segments[-1].base_offset or now_ms - since_ms >= one.config.flush_ms:
-                    due.append(one)
-                elif one.config.flush_ms != NEVER_MS:
+                if log.recovery_point < log.segments[-1].base_offset or now_ms - since_ms >= log.config.flush_ms:
+                    due.append(log)
+                elif log.config.flush_ms != NEVER_MS:
                     unforced[partition] = since_ms
         self._unforced_ms = unforced
         if due:
@@ -134,7 +132,7 @@ class Housekeeping:
         except FileNotFoundError:
             pass
         except OSError as error:
-            log.error("cannot remove what was deleted: %s", error)
+            logger.error("deleting files failed: %s", error)
 
     def _unlink(self, paths: list[str]) -> None:
         for path in paths:
@@ -146,4 +144,4 @@ async def attempt(work: Work) -> None:
     try:
         await work()
     except Exception:
-        log.exception("housekeeping failed; it is tried again")
+        logger.exception("retention and flush task failed, retrying")

@@ -1,4 +1,4 @@
-"""Changes of in-sync replicas on their way to the controller: one request at a time, tried until there is an answer."""
+"""Changes of ISRs on their way to the controller: one request at a time, tried until there is an answer."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Final
 from kavka.client.line import TOLD
 from kavka.model.clock import Clock
 from kavka.model.errors import KafkaError
-from kavka.replica.manager import SLICE_SECONDS, ReplicaManager
+from kavka.pacing.turn import Turn
+from kavka.replica.manager import ReplicaManager
 from kavka.replica.partition import Partition
 from kavka.replication.isr import IsrChange, IsrOutcome
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 AlterIsr = Callable[[Sequence[IsrChange]], Awaitable[Sequence[IsrOutcome]]]
 """Asks the active controller (AlterPartition); one outcome per change, or a KafkaError if there is no answer at all."""
@@ -35,7 +36,7 @@ class IsrManager:
         self.failures = 0
 
     async def run(self) -> None:
-        """Look for followers that fell behind, and send what is to change, until cancelled."""
+        """Look for followers that fell behind, and send ISR changes, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._look_forever())
             tasks.create_task(self._send_forever())
@@ -46,17 +47,14 @@ class IsrManager:
             try:
                 await self.look()
             except Exception:  # there is a next time, and the node goes on
-                log.exception("followers could not be looked at")
+                logger.exception("checking followers for ISR changes failed")
 
     async def look(self) -> None:
-        """Look at every partition with followers once."""
-        loop = asyncio.get_running_loop()
-        turn_ends = loop.time() + SLICE_SECONDS
+        """Check every partition with followers once."""
+        turn = Turn()
         for partition in self._replicas:
             partition.shrink_isr()
-            if loop.time() >= turn_ends:
-                await asyncio.sleep(0)
-                turn_ends = loop.time() + SLICE_SECONDS
+            await turn.breathe()
 
     async def _send_forever(self) -> None:
         retry_ms = RETRY_MS
@@ -66,7 +64,7 @@ class IsrManager:
             try:
                 sent = await self.send()
             except Exception:
-                log.exception("the in-sync replicas could not be changed")
+                logger.exception("changing the ISR failed")
             if sent:
                 retry_ms = RETRY_MS
             else:
@@ -76,23 +74,26 @@ class IsrManager:
     async def send(self) -> bool:
         """Ask for all changes that are wanted now; False if some have to be asked for again."""
         proposed = self._replicas.proposals.take()
-        wanted = {change.key: (one, change) for one, change in proposed.items() if one.wants(change)}
+        wanted = {change.key: (partition, change) for partition, change in proposed.items() if partition.wants(change)}
         if not wanted:
             return True
         again = dict(wanted)
+        before = {key: len(partition.isr) for key, (partition, _) in wanted.items()}  # the metadata may be faster
         try:
             outcomes = await self._alter_isr([change for _, change in wanted.values()])
         except TOLD:
             pass  # tried again, as below
         except (KafkaError, OSError) as error:
-            log.info("the controller could not be asked to change in-sync replicas: %s", error)
+            logger.info("AlterPartition failed: %s", error)
         except Exception:
-            log.exception("the controller could not be asked to change in-sync replicas")
+            logger.exception("AlterPartition failed")
         else:
             for outcome in outcomes:
                 partition, change = wanted.get(outcome.key, (None, None))
-                if partition is not None and change is not None and not self._settle(partition, change, outcome):
-                    del again[outcome.key]
+                if partition is not None and change is not None:
+                    self._count(before[outcome.key], outcome)
+                    if not self._settle(partition, change, outcome):
+                        del again[outcome.key]
         for partition, change in again.values():
             self.failures += 1
             if partition.wants(change):
@@ -100,11 +101,13 @@ class IsrManager:
         return not again
 
     def _settle(self, partition: Partition, change: IsrChange, outcome: IsrOutcome) -> bool:
-        before = len(partition.isr)
         again = partition.isr_answered(change, outcome)
         if outcome.error_code:
             self.failures += not again
-            log.info("%s: the in-sync replicas stay: error %d", partition.topic_partition, outcome.error_code)
-        self.shrinks += len(partition.isr) < before
-        self.expands += len(partition.isr) > before
+            logger.info("%s: ISR change rejected: error %d", partition.topic_partition, outcome.error_code)
         return again
+
+    def _count(self, before: int, outcome: IsrOutcome) -> None:
+        if not outcome.error_code:
+            self.shrinks += len(outcome.isr) < before
+            self.expands += len(outcome.isr) > before

@@ -19,7 +19,7 @@ LARGE_BYTES: Final = 4 << 20
 
 Sent = Sequence[tuple[Topic, Sequence[tuple[int, memoryview | None]]]]
 """By topic: partitions and their records."""
-Place = tuple[int, int]
+RequestIndex = tuple[int, int]
 """Number of a topic and of its partition in a request."""
 
 
@@ -28,7 +28,7 @@ class Judging:
 
     __slots__ = ("_left", "found")
 
-    def __init__(self, found: dict[Place, Validation]) -> None:
+    def __init__(self, found: dict[RequestIndex, Validation]) -> None:
         self.found = found
         self._left = list(found.values())
 
@@ -46,7 +46,7 @@ class Judging:
 
 def judge(sent: Sent, replicas: ReplicaManager, now_ms: int, version: int, large: bool) -> Judging | None:
     """What there is to judge, of partitions that this node leads, before anything is appended; None if there is not."""
-    found: dict[Place, Validation] | None = None
+    found: dict[RequestIndex, Validation] | None = None
     for number, (topic, partitions) in enumerate(sent):
         for row, (index, data) in enumerate(partitions):
             if data is None or len(data) <= ATTRIBUTES_LOW_BYTE:

@@ -21,7 +21,7 @@ def lay_after(
     log_start_offset: int,
     now_ms: int,
 ) -> None:
-    """An empty log that begins after what is elsewhere, knowing what the records there would have told it."""
+    """An empty log that begins after what is in tiered storage, knowing what the records there would have told it."""
     made = Log.create(disk, f"{folder}/{tp}", tp, topic_id, LogConfig(), now_ms)
     made.start_after(state.next_offset, log_start_offset, state.epochs, state.producers, now_ms)
     made.close()

@@ -22,6 +22,7 @@ from kavka.model.errors import (
     UnknownTopicOrPartition,
 )
 from kavka.model.settings import (
+    CORDONED_LOG_DIRS,
     LEADER_REPLICATION_THROTTLED_RATE,
     REPLICA_LAG_TIME_MAX_MS,
     REPLICA_SELECTOR_CLASS,
@@ -32,21 +33,23 @@ from kavka.model.settings import (
 from kavka.model.settings.values import Values, topic_values
 from kavka.model.types import TopicPartition, Uuid
 from kavka.replica.checkpoints import Checkpoints
-from kavka.replica.dirs import LogDir, choose
+from kavka.replica.dirs import LogDir, choose, cordon
+from kavka.replica.futures import Futures
 from kavka.replica.partition import Partition
 from kavka.replica.proposals import IsrProposals
 from kavka.replica.removals import Removals
 from kavka.replica.rules import TopicRules, topic_rules
 from kavka.replica.tier import Tier, Tiers
+from kavka.replica.traffic import Traffic
+from kavka.replica.unified_log import UnifiedLog
 from kavka.replication.isr import IsrChange
 from kavka.replication.throttle import Throttle
 from kavka.storage import files
 from kavka.storage.disk import Disk
 from kavka.storage.log import Log
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
-SLICE_SECONDS = 0.008
 MAX_SHARED_RULES = 1_000
 RACK_AWARE_SELECTOR = "RackAwareReplicaSelector"
 
@@ -54,13 +57,15 @@ RACK_AWARE_SELECTOR = "RackAwareReplicaSelector"
 class HostedTopic:
     """A topic with partitions here."""
 
-    __slots__ = ("id", "name", "partitions", "rules")
+    __slots__ = ("gone", "id", "name", "partitions", "rules")
 
     def __init__(self, name: str, topic_id: Uuid, rules: TopicRules) -> None:
         self.name = name
         self.id = topic_id
         self.rules = rules
         self.partitions: dict[int, Partition] = {}
+        self.gone = Traffic()
+        """Of partitions that were here: what a topic has counted does not become less."""
 
 
 class ReplicaManager:
@@ -81,7 +86,11 @@ class ReplicaManager:
         self.dirs = dirs
         self._settings = settings
         self.image: MetadataImage = EMPTY
-        self.checkpoints = Checkpoints(disk, dirs, self.partitions_in)
+        self.losses = 0
+        """How often a directory went offline."""
+        self._on_loss: list[Callable[[], None]] = []
+        self.checkpoints = Checkpoints(disk, dirs, self.logs_in)
+        self.futures = Futures(self, new_name)
         self.removals = Removals()
         self.proposals = IsrProposals()
         self.monotonic_ms = clock.monotonic_ms
@@ -98,6 +107,8 @@ class ReplicaManager:
         self._dir_of: dict[TopicPartition, LogDir] = {}
         self._unusable: dict[TopicPartition, KafkaStorageError] = {}
         self._shared_rules: dict[tuple[tuple[str, str], ...], TopicRules] = {}
+        self.gone = Traffic()
+        """Of topics that were here."""
 
     @property
     def values(self) -> Values:
@@ -155,6 +166,16 @@ class ReplicaManager:
         for topic in list(self._by_name.values()):
             yield from list(topic.partitions.values())
 
+    @property
+    def topics(self) -> Iterable[HostedTopic]:
+        """The topics that have partitions here."""
+        return list(self._by_name.values())
+
+    @property
+    def offline_replicas(self) -> int:
+        """How many replicas of this node cannot be used: their log, or its directory, has failed."""
+        return len(self._unusable) + sum(not directory.online for directory in self._dir_of.values())
+
     def __len__(self) -> int:
         return sum(len(topic.partitions) for topic in self._by_name.values())
 
@@ -162,9 +183,19 @@ class ReplicaManager:
         """Where a partition's log lies."""
         return self._dir_of[partition.topic_partition]
 
+    def announced(self, partition: Partition) -> LogDir:
+        """Where the controller is to think that a partition's log lies: while it is moved, that is told beforehand."""
+        future = self.futures.of(partition.topic_partition)
+        return future.directory if future is not None and future.promised else self.directory_of(partition)
+
     def partitions_in(self, directory: LogDir) -> Iterator[Partition]:
         """The partitions whose log lies in a directory."""
         return (partition for partition in self if self._dir_of[partition.topic_partition] is directory)
+
+    def logs_in(self, directory: LogDir) -> Iterator[UnifiedLog]:
+        """Everything that lies in a directory: partitions, and those that are about to."""
+        yield from self.partitions_in(directory)
+        yield from self.futures.in_directory(directory)
 
     @property
     def brokers(self) -> Mapping[int, BrokerRegistration]:
@@ -178,8 +209,20 @@ class ReplicaManager:
     def replicated(self, topic: str | Uuid, index: int, size: int) -> None:
         """So many bytes of a partition go to a follower."""
         partition = self.held(topic, index) if size else None
-        if partition is not None and partition.leader_throttled:
+        if partition is None:
+            return
+        partition.traffic.replication_out_bytes += size
+        if partition.leader_throttled:
             self.leader_throttle.record(size, self.monotonic_ms())
+
+    def given(self, topic: str | Uuid, index: int, size: int, *, failed: bool) -> None:
+        """A consumer is answered about a partition."""
+        partition = self.held(topic, index)
+        if partition is not None:
+            traffic = partition.traffic
+            traffic.fetch_requests += 1
+            traffic.failed_fetch_requests += failed
+            traffic.out_bytes += size
 
     # -- following the metadata -------------------------------------------------------------
 
@@ -195,9 +238,9 @@ class ReplicaManager:
             try:
                 work()
             except KafkaStorageError as error:
-                log.error("%s", error)
+                logger.error("%s", error)
             except Exception:  # one partition's fault: the others follow the metadata all the same
-                log.exception("a change of the metadata could not be followed")
+                logger.exception("applying a metadata change to a partition failed")
             yield
 
     def _tasks(self, image: MetadataImage, delta: MetadataDelta) -> Iterator[Callable[[], None]]:
@@ -210,7 +253,7 @@ class ReplicaManager:
         for topic_id, indexes in delta.changed_partitions.items():
             yield from self._updates(image.topics.by_id[topic_id], indexes)
         if delta.brokers:
-            yield from (one.reconsider for one in self if one.leadership is not None)
+            yield from (partition.reconsider for partition in self if partition.leadership is not None)
 
     def _updates(self, topic: TopicImage, indexes: Iterable[int]) -> Iterator[Callable[[], None]]:
         for index in sorted(indexes):
@@ -246,7 +289,7 @@ class ReplicaManager:
             if self.disk.exists(path):
                 # A topic of this name was deleted, but its directory could not be renamed then.
                 stray = files.marked_dir_name(tp, self._new_name(), files.STRAY_DIR)
-                log.warning("%s is in the way of a new topic: set aside as %s", path, stray)
+                logger.warning("%s belongs to a deleted topic: renamed to stray %s", path, stray)
                 self.disk.rename(path, f"{directory.path}/{stray}")
         except OSError as error:
             raise KafkaStorageError(f"cannot make room for {path}: {error}") from error
@@ -278,13 +321,16 @@ class ReplicaManager:
         return rules
 
     def tiered(self, topic: TopicImage, index: int) -> bool:
-        """Whether a partition's log may begin elsewhere than on this disk."""
+        """Whether a partition's log may begin in tiered storage."""
         return self._tier_of(topic.id, TopicPartition(topic.name, index), self.rules_of(topic.name)) is not None
 
     def _tier_of(self, topic_id: Uuid, tp: TopicPartition, rules: TopicRules) -> Tier | None:
         return self._tiers.tier_of(topic_id, tp, rules) if rules.tiered and self._tiers is not None else None
 
     def _directory_for(self, topic: TopicImage, index: int) -> LogDir:
+        preferred = self.futures.preferred(TopicPartition(topic.name, index))
+        if preferred is not None:
+            return preferred
         wanted = topic.partitions[index].directory(self.node_id)
         for directory in self.dirs:
             if directory.directory_id == wanted:
@@ -321,6 +367,8 @@ class ReplicaManager:
             del self._by_name[topic.name]
         for partition in hosted.partitions.values():
             self._delete(partition)
+            hosted.gone.add(partition.traffic)
+        self.gone.add(hosted.gone)
 
     def _remove_partition(self, topic: TopicImage, index: int) -> None:
         """The partition has moved to other nodes."""
@@ -329,10 +377,12 @@ class ReplicaManager:
         partition = hosted.partitions.pop(index, None) if hosted is not None else None
         if hosted is None or partition is None:
             return
+        logger.info("%s: replica removed from this broker", partition.topic_partition)
+        self._delete(partition)
+        hosted.gone.add(partition.traffic)
         if not hosted.partitions:
             del self._by_id[topic.id], self._by_name[topic.name]
-        log.info("%s is not held here any more", partition.topic_partition)
-        self._delete(partition)
+            self.gone.add(hosted.gone)
 
     def _forget_lost(self, tp: TopicPartition) -> None:
         """What cannot be reached of a partition that is gone does not stand in another's way."""
@@ -343,35 +393,70 @@ class ReplicaManager:
 
     def take_offline(self, directory: LogDir, why: object) -> None:
         """Give up a directory that failed, and all that lies in it, until the node restarts."""
+        held = list(self.partitions_in(directory))
+        self.futures.abandon(directory)
         directory.fail(why)
-        for partition in list(self.partitions_in(directory)):
+        for partition in held:
             tp = partition.topic_partition
-            del self._by_id[partition.topic_id].partitions[tp.partition]
+            hosted = self._by_id[partition.topic_id]
+            del hosted.partitions[tp.partition]
             self.proposals.drop(partition)
             partition.close()
+            hosted.gone.add(partition.traffic)
+            partition.log.abandon(f"{tp} lies in an offline log directory")
+        self.losses += 1
+        for told in self._on_loss:
+            told()
+
+    def on_loss(self, told: Callable[[], None]) -> None:
+        """Tell whenever a directory has gone offline."""
+        self._on_loss.append(told)
+
+    def lost(self) -> Iterator[tuple[TopicPartition, LogDir]]:
+        """The replicas that lie in offline directories."""
+        return ((tp, directory) for tp, directory in list(self._dir_of.items()) if not directory.online)
 
     def check_logs(self) -> None:
-        """Give up the directories of logs that failed, if other directories or nodes can stand in for them."""
+        """Give up the directories whose disk refused something, if other directories or nodes can stand in for them."""
         for partition in self:
-            if partition.failed is not None and partition.topic_partition in self._dir_of:
-                directory = self.directory_of(partition)
-                others = any(one.online for one in self.dirs if one is not directory)
-                if directory.online and (others or len(self.brokers) > 1):
-                    self.take_offline(directory, partition.failed)
+            if partition.disk_error is not None and partition.topic_partition in self._dir_of:
+                self.directory_of(partition).disk_error = partition.disk_error
+        for future in self.futures:
+            future.directory.disk_error = future.disk_error or future.directory.disk_error
+        for directory in self.dirs:
+            if directory.online and directory.disk_error is not None and self._expendable(directory):
+                self.take_offline(directory, directory.disk_error)
+
+    def _expendable(self, directory: LogDir) -> bool:
+        if len(self.brokers) > 1:
+            return True
+        return not directory.has_metadata and any(other.online for other in self.dirs if other is not directory)
 
     def _delete(self, partition: Partition) -> None:
         partition.close()
         self.proposals.drop(partition)
+        future = self.futures.of(partition.topic_partition)
+        if future is not None:
+            self.futures.drop(future, "it is deleted")
         directory = self._dir_of.pop(partition.topic_partition, None)
         if directory is not None:
             directory.replicas -= 1
+        self.delete_log(partition.log)
+
+    def delete_log(self, log: Log) -> None:
+        """Take a log out of use; its files go after the delay for that."""
         try:
-            partition.log.mark_deleted(self._new_name())
+            log.mark_deleted(self._new_name())
         except KafkaStorageError as error:
-            log.error("%s", error)  # the next start finds a log without a topic
+            logger.error("%s", error)  # the next start finds a log without a topic
         else:
-            at_ms = self._clock.now_ms() + partition.rules.log.file_delete_delay_ms
-            self.removals.add(partition.log, at_ms)
+            self.removals.add(log, self._clock.now_ms() + log.config.file_delete_delay_ms)
+
+    def moved(self, partition: Partition, directory: LogDir) -> None:
+        """A partition's log lies in another directory now."""
+        self.directory_of(partition).replicas -= 1
+        directory.replicas += 1
+        self._dir_of[partition.topic_partition] = directory
 
     # -- configuration ----------------------------------------------------------------------
 
@@ -389,6 +474,7 @@ class ReplicaManager:
     def _follow_node_config(self) -> None:
         """Take over the dynamic configuration of this node."""
         self._shared_rules.clear()
+        cordon(self.dirs, self.values[CORDONED_LOG_DIRS])
         self.max_lag_ms = self.values[REPLICA_LAG_TIME_MAX_MS]
         self.leader_throttle.rate = self.values[LEADER_REPLICATION_THROTTLED_RATE]
 
@@ -397,6 +483,9 @@ class ReplicaManager:
         for partition in hosted.partitions.values():
             partition.give_rules(rules, self._tier_of(hosted.id, partition.topic_partition, rules))
             partition.reconsider()
+            future = self.futures.of(partition.topic_partition)
+            if future is not None:
+                future.log.config = rules.log
 
 
 def throttle(values: Values, rate: Setting[int]) -> Throttle:

@@ -54,13 +54,13 @@ class Offload:
 
 def next_sealed(log: UnifiedLog, from_offset: int) -> Sealed | None:
     """The first segment from an offset on that may be copied: one that ends before the last stable offset."""
-    one, stable = log.log, log.last_stable_offset
-    segments = one.segments_from(max(from_offset, one.log_start_offset))
+    local_log, stable = log.log, log.last_stable_offset
+    segments = local_log.segments_from(max(from_offset, local_log.log_start_offset))
     for segment, following in pairwise(segments):
         end = following.base_offset
         if end <= from_offset or segment.size == 0:
             continue
-        return _sealed(one, segment, end) if end <= stable else None
+        return _sealed(local_log, segment, end) if end <= stable else None
     return None
 
 
@@ -72,20 +72,20 @@ def lag(log: UnifiedLog, from_offset: int) -> tuple[int, int]:
 
 def open_segment(log: UnifiedLog, sealed: Sealed) -> Offload:
     """The files of a segment; KafkaStorageError if it is gone, or cannot be read."""
-    one = log.log
-    segment = one.segment_of(sealed.start_offset)
+    local_log = log.log
+    segment = local_log.segment_of(sealed.start_offset)
     if segment is None or segment.base_offset != sealed.start_offset or segment.size != sealed.size_bytes:
-        raise KafkaStorageError(f"{one.topic_partition} has no segment {sealed.start_offset} any more")
+        raise KafkaStorageError(f"{local_log.topic_partition} has no segment {sealed.start_offset} any more")
     pinned: list[DiskFile] = []
     parts: dict[Part, Readable | bytes] = {}
     try:
-        for part, file in _files_of(one, segment).items():
+        for part, file in _files_of(local_log, segment).items():
             file.pin()
             pinned.append(file)
             parts[part] = file
         after = sealed.end_offset + 1
-        parts[Part.PRODUCER_SNAPSHOT] = _producers_at(one, after)
-        history = [entry for entry in one.epochs.entries if entry[1] < after]
+        parts[Part.PRODUCER_SNAPSHOT] = _producers_at(local_log, after)
+        history = [entry for entry in local_log.epochs.entries if entry[1] < after]
         parts[Part.LEADER_EPOCHS] = encode_epochs(history)
     except OSError as error:
         Offload(parts, pinned).release()

@@ -23,7 +23,7 @@ class Led(Protocol):
 
     @property
     def low_watermark(self) -> int:
-        """The first offset that some live replica still has."""
+        """The low watermark: the smallest log start offset of the live replicas."""
 
     @property
     def leads(self) -> bool:
@@ -39,7 +39,7 @@ low_watermark: Callable[[Led], int] = attrgetter("low_watermark")
 
 
 class OffsetWait:
-    """One offset that a partition has to reach under the leadership in which it was asked for."""
+    """One offset that a partition has to reach under the leader epoch in which it was asked for."""
 
     __slots__ = ("_done", "_led_since", "_offset", "_partition", "_reached")
 
@@ -61,7 +61,7 @@ class OffsetWait:
             return
         if not partition.leads or partition.led_since != self._led_since:
             self._done = None
-            done(NotLeaderOrFollower(f"{partition.topic_partition} is led by another node now"))
+            done(NotLeaderOrFollower(f"the leader of {partition.topic_partition} is another node now"))
         elif self._reached(partition) >= self._offset:
             self._done = None
             done(None)

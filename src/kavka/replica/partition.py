@@ -27,14 +27,15 @@ from kavka.records.validate import Validation, validate
 from kavka.replica.fetching import FetchEntry
 from kavka.replica.offset_wait import Done, OffsetWait, high_watermark, low_watermark
 from kavka.replica.rules import TopicRules
-from kavka.replica.tier import RecordsElsewhere, TieredRecords
+from kavka.replica.tier import RemoteRead, TieredRecords
+from kavka.replica.traffic import Traffic
 from kavka.replica.unified_log import UnifiedLog
 from kavka.replication.isr import BrokerEpoch, IsrChange, IsrOutcome
-from kavka.replication.leader import Follower, Leadership
+from kavka.replication.leader import Follower, PartitionLeader
 from kavka.replication.throttle import Throttle, throttled
 from kavka.storage.log import AppendInfo, AppendOrigin, Log
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 NO_EPOCH = -1
 HIGH_WATERMARK = -1
@@ -49,11 +50,11 @@ class FetchRead(NamedTuple):
     log_start_offset: int
     aborted: Sequence[tuple[int, int]] | None
     diverging: tuple[int, int] | None
-    elsewhere: RecordsElsewhere | None = None
-    """What is to be waited for if the offset is not on this disk."""
+    remote_read: RemoteRead | None = None
+    """The read from tiered storage to wait for if the offset is before the local log start."""
 
 
-class Home(Protocol):
+class PartitionContext(Protocol):
     """What a partition asks of the node that holds it."""
 
     node_id: int
@@ -68,15 +69,16 @@ class Home(Protocol):
         """The time that lags are measured with."""
 
     def propose(self, partition: Partition, change: IsrChange) -> None:
-        """Ask the controller for other in-sync replicas."""
+        """Propose another ISR to the controller."""
 
 
 class Partition(UnifiedLog):
     """A replica of a partition on this node, and the only way to its log."""
 
     __slots__ = (
+        "_context",
         "_epoch_start",
-        "_home",
+        "_led_from",
         "internal",
         "isr",
         "leader",
@@ -86,11 +88,12 @@ class Partition(UnifiedLog):
         "node_id",
         "partition_epoch",
         "replicas",
+        "traffic",
     )
 
     def __init__(
         self,
-        home: Home,
+        context: PartitionContext,
         topic_partition: TopicPartition,
         topic_id: Uuid,
         log: Log,
@@ -98,8 +101,8 @@ class Partition(UnifiedLog):
         high_watermark: int = 0,
     ) -> None:
         super().__init__(topic_partition, topic_id, log, rules, high_watermark)
-        self._home = home
-        self.node_id = home.node_id
+        self._context = context
+        self.node_id = context.node_id
         self.internal = is_internal(topic_partition.topic)
         self.leader = -1
         self.leader_epoch = NO_EPOCH
@@ -108,9 +111,12 @@ class Partition(UnifiedLog):
         """The leader epoch in which this node came to lead, without a break since."""
         self.isr: tuple[int, ...] = ()
         self.replicas: tuple[int, ...] = ()
-        self.leadership: Leadership | None = None
+        self.leadership: PartitionLeader | None = None
         """What is known of the followers, if this node leads and there are any."""
         self._epoch_start = 0
+        self.traffic = Traffic()
+        self._led_from = 0
+        """Up to here the messages are counted that came while this node led."""
 
     # -- leadership -----------------------------------------------------------------------
 
@@ -123,6 +129,7 @@ class Partition(UnifiedLog):
         """Take over what the metadata says of this partition; the controller's own answer may have been faster."""
         if image.partition_epoch < self.partition_epoch:
             return
+        self.count_messages()
         unbroken = self.leads and image.leader_epoch <= self.leader_epoch + 1  # else another led in between
         self.partition_epoch = image.partition_epoch
         self.replicas = image.replicas
@@ -144,23 +151,30 @@ class Partition(UnifiedLog):
             self._epoch_start = 0
         self._tell_all()
 
+    def count_messages(self) -> None:
+        """Add what has come in since this was last done, or since this node leads, to the traffic."""
+        end = self.log.log_end_offset
+        if self.leads:
+            self.traffic.in_messages += end - self._led_from
+        self._led_from = end
+
     def _lead(self, image: PartitionImage) -> None:
         if len(image.replicas) <= 1:
             self.leadership = None
             return
         if self.leadership is None:
-            self.leadership = Leadership(self.node_id, self.topic_id, self.topic_partition.partition)
+            self.leadership = PartitionLeader(self.node_id, self.topic_id, self.topic_partition.partition)
         self.leadership.lead(
             image.leader_epoch,
             image.partition_epoch,
             image.replicas,
             image.isr,
             self._epoch_start,
-            self._home.monotonic_ms(),
+            self._context.monotonic_ms(),
         )
 
     def require_epoch(self, client_epoch: int) -> None:
-        """Refuse a client that knows an older or a newer leadership than this node."""
+        """Refuse a client whose leader epoch is older or newer than this node's."""
         if client_epoch != NO_EPOCH and client_epoch != self.leader_epoch:
             if client_epoch < self.leader_epoch:
                 raise FencedLeaderEpoch(f"{self.topic_partition} is at leader epoch {self.leader_epoch}")
@@ -170,7 +184,7 @@ class Partition(UnifiedLog):
         """Refuse what only the leader may answer."""
         self.require_epoch(client_epoch)
         if self.leader != self.node_id:
-            raise NotLeaderOrFollower(f"{self.topic_partition} is led by node {self.leader}")
+            raise NotLeaderOrFollower(f"the leader of {self.topic_partition} is node {self.leader}")
 
     @property
     def behind_epoch_start(self) -> bool:
@@ -184,7 +198,7 @@ class Partition(UnifiedLog):
     ) -> AppendInfo:
         """Validate, unless that was done before, and append what a producer sent."""
         if self.leader != self.node_id:
-            raise NotLeaderOrFollower(f"{self.topic_partition} is led by node {self.leader}")
+            raise NotLeaderOrFollower(f"the leader of {self.topic_partition} is node {self.leader}")
         rules = self.rules
         if acks == -1 and len(self.isr) < rules.min_insync_replicas and len(self.isr) < len(self.replicas):
             raise self._too_few_replicas()
@@ -193,6 +207,9 @@ class Partition(UnifiedLog):
         else:
             checked, batches = validate(data, rules.produce, now_ms, api_version)
         info = self.log.append_as_leader(checked, batches, self.leader_epoch, now_ms)
+        traffic = self.traffic
+        traffic.produce_requests += 1
+        traffic.in_bytes += len(checked)
         if self.leadership is None:
             self._commit_all()
         else:
@@ -215,6 +232,9 @@ class Partition(UnifiedLog):
         if batch is None:
             return None
         info = self.log.append_one(buffer, batch, self.leader_epoch, now_ms)
+        traffic = self.traffic
+        traffic.produce_requests += 1
+        traffic.in_bytes += end - start
         self._commit_all()
         return info
 
@@ -228,6 +248,7 @@ class Partition(UnifiedLog):
         batches = scan(batch, check_crc=False)
         origin = AppendOrigin.COORDINATOR
         info = self.log.append_as_leader(batch, batches, self.leader_epoch, now_ms, origin, transaction_version)
+        self.traffic.in_bytes += len(batch)
         if self.leadership is None:
             self._commit_all()
         else:
@@ -256,20 +277,24 @@ class Partition(UnifiedLog):
     def _spread(self, info: AppendInfo) -> None:
         """Let the followers fetch what was appended."""
         if self.leadership is not None and not info.duplicate:
-            self.leadership.appended(info.first_offset, self._home.monotonic_ms())
+            self.leadership.appended(info.first_offset, self._context.monotonic_ms())
         self.advance()
         self._tell_followers()
 
     def advance(self) -> None:
-        """Commit what all in-sync replicas have."""
+        """Advance the high watermark to what all in-sync replicas have."""
         leadership = self.leadership
         if leadership is None:
             if self.leads:
                 self._commit_all()
             return
-        home = self._home
+        context = self._context
         found = leadership.high_watermark(
-            self.log.log_end_offset, self.rules.min_insync_replicas, home.monotonic_ms(), home.max_lag_ms, home.brokers
+            self.log.log_end_offset,
+            self.rules.min_insync_replicas,
+            context.monotonic_ms(),
+            context.max_lag_ms,
+            context.brokers,
         )
         if found > self.high_watermark:
             self.high_watermark = found
@@ -290,7 +315,7 @@ class Partition(UnifiedLog):
 
     @property
     def enough_in_sync(self) -> bool:
-        """Whether what is committed is on as many replicas as the topic demands."""
+        """Whether what is committed is on min.insync.replicas replicas."""
         return self.leadership is None or self.leadership.enough(self.rules.min_insync_replicas)
 
     # -- in-sync replicas -----------------------------------------------------------------
@@ -298,27 +323,27 @@ class Partition(UnifiedLog):
     def shrink_isr(self) -> None:
         """Look for followers that fell behind."""
         if self.leadership is not None:
-            home = self._home
-            now_ms = home.monotonic_ms()
-            change = self.leadership.shrink(self.log.log_end_offset, now_ms, home.max_lag_ms, home.brokers)
+            context = self._context
+            now_ms = context.monotonic_ms()
+            change = self.leadership.shrink(self.log.log_end_offset, now_ms, context.max_lag_ms, context.brokers)
             if change is not None:
-                home.propose(self, change)
+                context.propose(self, change)
             self.reconsider()
 
     def reconsider(self) -> None:
         """Look for followers that may join now, and for commits that waited for one that may not join any more."""
         self.advance()
-        home = self._home
+        context = self._context
         for follower in self.leadership.followers.values() if self.leadership is not None else ():
             # One that has not fetched for long is no candidate, even if nothing was committed that it lacks.
-            if follower.caught_up(self.log.log_end_offset, home.monotonic_ms(), home.max_lag_ms):
+            if follower.caught_up(self.log.log_end_offset, context.monotonic_ms(), context.max_lag_ms):
                 self._expand(follower)
 
     def _expand(self, follower: Follower) -> None:
         if self.leadership is not None:
-            change = self.leadership.expand(follower, self.high_watermark, self._home.brokers)
+            change = self.leadership.expand(follower, self.high_watermark, self._context.brokers)
             if change is not None:
-                self._home.propose(self, change)
+                self._context.propose(self, change)
 
     def isr_answered(self, change: IsrChange, outcome: IsrOutcome) -> bool:
         """Take in what the controller answered; whether it has to be asked again."""
@@ -327,7 +352,7 @@ class Partition(UnifiedLog):
             return False
         again = leadership.answered(change, outcome)
         if leadership.partition_epoch > self.partition_epoch:
-            log.info("%s: in sync are now %s", self.topic_partition, ", ".join(map(str, leadership.isr)))
+            logger.info("%s: ISR changed to %s", self.topic_partition, ", ".join(map(str, leadership.isr)))
             self._tell_watchers()
         self.partition_epoch = leadership.partition_epoch
         self.isr = leadership.isr
@@ -358,16 +383,16 @@ class Partition(UnifiedLog):
                 return FetchRead(None, high_watermark, stable, log.log_start_offset, None, diverging)
         up_to = stable if committed else high_watermark
         if entry.fetch_offset < log.local_log_start_offset:
-            elsewhere = self._read_elsewhere(entry.fetch_offset, max_bytes, up_to, min_one=min_one, committed=committed)
+            remote_read = self._read_remote(entry.fetch_offset, max_bytes, up_to, min_one=min_one, committed=committed)
             nothing = () if committed else None
-            return FetchRead(None, high_watermark, stable, log.log_start_offset, nothing, None, elsewhere)
+            return FetchRead(None, high_watermark, stable, log.log_start_offset, nothing, None, remote_read)
         records = log.read(entry.fetch_offset, max_bytes, up_to, min_one)
         aborted: Sequence[tuple[int, int]] | None = None
         if committed:
             aborted = self._aborted(entry.fetch_offset, records)
         return FetchRead(records, high_watermark, stable, log.log_start_offset, aborted, None)
 
-    def fetched_elsewhere(
+    def fetched_remotely(
         self, entry: FetchEntry, tiered: TieredRecords, *, committed: bool, leader_only: bool
     ) -> FetchRead:
         """What a tier has read for a consumer, if the consumer may still have it."""
@@ -386,7 +411,7 @@ class Partition(UnifiedLog):
 
     def preferred_replica(self, rack: str, offset: int) -> int | None:
         """A follower that a consumer of this rack does better to read an offset from (KIP-392)."""
-        brokers = self._home.brokers
+        brokers = self._context.brokers
         own = brokers.get(self.node_id)
         if self.leadership is None or (own is not None and own.rack == rack):
             return None
@@ -403,24 +428,26 @@ class Partition(UnifiedLog):
     ) -> FetchRead:
         """Read for a follower, committed or not; with the first look at a request, its progress is noted."""
         self.require_leader(max(entry.leader_epoch, NO_EPOCH))
-        leadership = self.leadership or Leadership(self.node_id, self.topic_id, self.topic_partition.partition)
+        leadership = self.leadership or PartitionLeader(self.node_id, self.topic_id, self.topic_partition.partition)
         follower = leadership.follower(replica.id, entry.leader_epoch)
-        one = self.log
-        end = one.log_end_offset
+        log = self.log
+        end = log.log_end_offset
         if entry.last_fetched_epoch >= 0:
             diverging = self._diverging(entry)
             if diverging is not None:
-                return FetchRead(None, self.high_watermark, -1, one.log_start_offset, None, diverging)
-        if one.log_start_offset <= entry.fetch_offset < one.local_log_start_offset:
-            start = one.local_log_start_offset
-            raise OffsetMovedToTieredStorage(f"{self.topic_partition} has offsets before {start} elsewhere only")
-        home = self._home
-        now_ms = home.monotonic_ms()
-        records = one.read(entry.fetch_offset, max_bytes, end, min_one)
+                return FetchRead(None, self.high_watermark, -1, log.log_start_offset, None, diverging)
+        if log.log_start_offset <= entry.fetch_offset < log.local_log_start_offset:
+            start = log.local_log_start_offset
+            raise OffsetMovedToTieredStorage(
+                f"{self.topic_partition} has offsets before {start} in tiered storage only"
+            )
+        context = self._context
+        now_ms = context.monotonic_ms()
+        records = log.read(entry.fetch_offset, max_bytes, end, min_one)
         if first:
             start = follower.log_start_offset
             leadership.fetched(
-                follower, replica.epoch, entry.fetch_offset, entry.log_start_offset, end, now_ms, home.brokers
+                follower, replica.epoch, entry.fetch_offset, entry.log_start_offset, end, now_ms, context.brokers
             )
             if follower.log_start_offset != start:
                 self._tell_watchers()  # a deletion may wait for it
@@ -428,26 +455,26 @@ class Partition(UnifiedLog):
             self.advance()
         if records is not None and follower.id not in self.isr and self.leader_throttled:
             # Only a replica that is not in sync is slowed down: else it would fall out (KIP-73).
-            records = None if home.leader_throttle.exceeded(now_ms) else records
-        stable = one.last_stable_offset(self.high_watermark)
-        return FetchRead(records, self.high_watermark, stable, one.log_start_offset, None, None)
+            records = None if context.leader_throttle.exceeded(now_ms) else records
+        stable = log.last_stable_offset(self.high_watermark)
+        return FetchRead(records, self.high_watermark, stable, log.log_start_offset, None, None)
 
     @property
     def leader_throttled(self) -> bool:
-        """Whether what followers fetch of this partition counts against the leader's limit."""
+        """Whether followers' fetches of this partition count against leader.replication.throttled.rate."""
         names = self.rules.leader_throttled
         return bool(names) and throttled(names, self.topic_partition.partition, self.node_id)
 
     @property
     def follower_throttled(self) -> bool:
-        """Whether what this replica fetches counts against the followers' limit."""
+        """Whether this replica's fetches count against follower.replication.throttled.rate."""
         names = self.rules.follower_throttled
         return bool(names) and throttled(names, self.topic_partition.partition, self.node_id)
 
     # -- removing -------------------------------------------------------------------------
 
     def delete_records(self, offset: int) -> int:
-        """Move the log start; the offset that every live replica's log has to reach."""
+        """Advance the log start offset; the offset that every live replica's log has to reach."""
         self.require_leader()
         if self.rules.log.compact and not self.rules.log.delete:
             raise PolicyViolation(f"{self.topic_partition} is compacted only: its records cannot be deleted")
@@ -470,13 +497,14 @@ class Partition(UnifiedLog):
 
     @property
     def low_watermark(self) -> int:
-        """The first offset that some live replica still has."""
+        """The low watermark: the smallest log start offset of the live replicas."""
         if self.leadership is None:
             return self.log.log_start_offset
-        return self.leadership.low_watermark(self.log.log_start_offset, self._home.brokers)
+        return self.leadership.low_watermark(self.log.log_start_offset, self._context.brokers)
 
     def close(self) -> None:
         """Let go of waiters; the log is closed by its owner."""
+        self.count_messages()
         self.leader = -1
         self.leadership = None
         self._tell_all()

@@ -17,29 +17,29 @@ from kavka.model.errors import (
     UnknownServerError,
 )
 from kavka.replica.committing import Awaited, Errors, ReplicasWait, committed
-from kavka.replica.judging import LARGE_BYTES, Judging, Place, Sent, judge
+from kavka.replica.judging import LARGE_BYTES, Judging, RequestIndex, Sent, judge
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.partition import Partition
 from kavka.replica.refused import refused_row
 from kavka.replica.syncing import Failed, Syncer
-from kavka.replica.waiting import Waiting
+from kavka.replica.waiting import Purgatory
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 ADMIN_CLIENT: Final = "__admin_client"
 COMPLAIN_EVERY_MS: Final = 1_000
 TRANSACTIONAL: Final = 0x10
 
 Rows = list[tuple[Topic, list[ProducedPartition]]]
-Due = Mapping[Place, Partition]
+Due = Mapping[RequestIndex, Partition]
 """What has to be on disk before it is acknowledged."""
-Behind = Mapping[Place, Awaited]
+Behind = Mapping[RequestIndex, Awaited]
 """What has to be on the in-sync replicas before it is acknowledged."""
 Appended = tuple[Rows, KafkaError | None, Due | None, Behind | None]
 """The rows of the answer, the last error, and what has to be waited for."""
 
 
-class Waits(NamedTuple):
+class PendingProduce(NamedTuple):
     """An answer that cannot be given yet."""
 
     timeout_ms: int
@@ -48,7 +48,7 @@ class Waits(NamedTuple):
     behind: Behind | None
 
 
-class Verdict(Protocol):
+class PartitionVerification(Protocol):
     """What the coordinator of a transaction says of a request's partitions."""
 
     def require(self, partition: Partition, /) -> None:
@@ -58,10 +58,10 @@ class Verdict(Protocol):
 class Producing:
     """Appends to the partitions of this node."""
 
-    def __init__(self, replicas: ReplicaManager, syncer: Syncer, clock: Clock, waiting: Waiting) -> None:
+    def __init__(self, replicas: ReplicaManager, syncer: Syncer, clock: Clock, purgatory: Purgatory) -> None:
         self._replicas = replicas
         self._syncer = syncer
-        self._waiting = waiting
+        self._purgatory = purgatory
         self._now_ms = clock.now_ms
         self._complained_ms = 0
 
@@ -76,7 +76,7 @@ class Producing:
         version: int,
         client_id: str,
         refused: KafkaError | None,
-        verdict: Verdict | None,
+        verdict: PartitionVerification | None,
         judging: Judging | None,
     ) -> Appended:
         """Append to each partition: the rows of the answer, the last error, and what has to be waited for."""
@@ -84,8 +84,8 @@ class Producing:
         judged = judging.found if judging is not None else {}
         rows: Rows = []
         failed: KafkaError | None = None
-        due: dict[Place, Partition] | None = None
-        behind: dict[Place, Awaited] | None = None
+        due: dict[RequestIndex, Partition] | None = None
+        behind: dict[RequestIndex, Awaited] | None = None
         for topic, partitions in sent:
             out: list[ProducedPartition] = []
             for index, data in partitions:
@@ -120,6 +120,9 @@ class Producing:
         return [(topic, [self._refused(topic, index, partition, self._complain(error, now_ms))])]
 
     def _refused(self, topic: Topic, index: int, partition: Partition | None, error: KafkaError) -> ProducedPartition:
+        if partition is not None:
+            partition.traffic.produce_requests += 1
+            partition.traffic.failed_produce_requests += 1
         return refused_row(index, error, partition, self._replicas.leader_of(topic, index))
 
     def _complain(self, error: Exception, now_ms: int) -> KafkaError:
@@ -129,18 +132,18 @@ class Producing:
         # A full disk refuses thousands a second.
         if blameless and now_ms - self._complained_ms >= COMPLAIN_EVERY_MS:
             self._complained_ms = now_ms
-            log.error("records were refused: %s", error, exc_info=error if known is not error else None)
+            logger.error("append failed: %s", error, exc_info=error if known is not error else None)
         return known
 
     def force(self, due: Due) -> None:
         """Force to disk what nobody waits for."""
         self._syncer.sync(partition.log for partition in due.values())
 
-    def settle(self, waits: Waits, done: Callable[[], None]) -> None:
+    def settle(self, waits: PendingProduce, done: Callable[[], None]) -> None:
         """Call back when the rows say how it ended: on disk and on the replicas, or not in time."""
         timeout_ms, rows, due, behind = waits
 
-        def replicated(errors: Errors[Place]) -> None:
+        def replicated(errors: Errors[RequestIndex]) -> None:
             for (topic, row), error in errors.items():
                 out = rows[topic][1]
                 out[row] = self._unreplicated(rows[topic][0], out[row], error)
@@ -148,7 +151,7 @@ class Producing:
 
         def wait(left: Behind) -> None:
             if left:
-                ReplicasWait(left, committed, replicated).park(timeout_ms, self._waiting)
+                ReplicasWait(left, committed, replicated).park(timeout_ms, self._purgatory)
             else:
                 done()
 

@@ -1,4 +1,4 @@
-"""What the partitions of a node want changed of their in-sync replicas, until the controller is asked for it."""
+"""The ISR changes that the partitions of a node propose, until the controller is asked for them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from kavka.replication.isr import IsrChange
 
 
 class IsrProposals:
-    """The newest wish of each partition."""
+    """The newest proposal of each partition."""
 
     def __init__(self) -> None:
         self._wanted: dict[Partition, IsrChange] = {}
-        self._some = asyncio.Event()
+        self._proposed = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._wanted)
@@ -25,20 +25,20 @@ class IsrProposals:
         return self._wanted[partition]
 
     def add(self, partition: Partition, change: IsrChange) -> None:
-        """Note a wish; an earlier one is overtaken."""
+        """Add a proposal, in place of an earlier one."""
         self._wanted[partition] = change
-        self._some.set()
+        self._proposed.set()
 
     def drop(self, partition: Partition) -> None:
         """The partition is gone."""
         self._wanted.pop(partition, None)
 
     def take(self) -> dict[Partition, IsrChange]:
-        """All wishes, which are the caller's business from now on."""
+        """All proposals, which are the caller's business from now on."""
         wanted, self._wanted = self._wanted, {}
-        self._some.clear()
+        self._proposed.clear()
         return wanted
 
     async def wait(self) -> None:
         """Wait until there is one."""
-        await self._some.wait()
+        await self._proposed.wait()

@@ -18,11 +18,11 @@ from kavka.model.settings.tiered import REMOTE_FETCH_MAX_WAIT_MS
 from kavka.replica.fetching import NO_SESSION, FetchEntry, FetchSet
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.partition import Partition
-from kavka.replica.tier import RecordsElsewhere, arrived
-from kavka.replica.waiting import Waiting
+from kavka.replica.tier import RemoteRead, arrived
+from kavka.replica.waiting import Purgatory
 from kavka.replication.isr import BrokerEpoch
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 NO_REPLICA = -1
 ROW_BYTES = 40
@@ -52,7 +52,6 @@ class FetchAttempt:
     __slots__ = (
         "_abandoned",
         "_answer",
-        "_elsewhere",
         "_epoch",
         "_first",
         "_held_back",
@@ -60,6 +59,7 @@ class FetchAttempt:
         "_incremental",
         "_limits",
         "_may_read",
+        "_remote_reads",
         "_replicas",
         "_rows",
         "_scope",
@@ -96,7 +96,7 @@ class FetchAttempt:
         self._first = True
         self._held_back = 0
         self._urgent = False
-        self._elsewhere: dict[FetchEntry, RecordsElsewhere] | None = None
+        self._remote_reads: dict[FetchEntry, RemoteRead] | None = None
         self.failed = False
         """Whether a partition has an error, which the response may have to explain."""
         self.throttle_ms = 0
@@ -115,24 +115,24 @@ class FetchAttempt:
                 self.failed = True
                 row, size = self._error_row(entry, error), 0
             except Exception:
-                log.exception("%s-%d could not be read", entry.topic, entry.index)
+                logger.exception("reading %s-%d failed", entry.topic, entry.index)
                 self.failed = True
                 row, size = self._error_row(entry, UnknownServerError()), 0
             total += size
             left -= size
             self._rows[entry] = row
         self._first = False
-        if self._elsewhere is not None:  # as in Kafka, what is elsewhere decides alone
-            return not self._waits_elsewhere
+        if self._remote_reads is not None:  # as in Kafka, what is in tiered storage decides alone
+            return not self._waits_for_remote
         return total + self._held_back >= self._limits.min_bytes or self.failed or self._urgent
 
     @property
-    def _waits_elsewhere(self) -> bool:
-        return self._elsewhere is not None and not all(one.done() for one in self._elsewhere.values())
+    def _waits_for_remote(self) -> bool:
+        return self._remote_reads is not None and not all(asked.done() for asked in self._remote_reads.values())
 
     def wait_ms(self, max_wait_ms: int) -> int:
         """How long to wait after a look that was not enough: for a tier, as long as this node says."""
-        if not self._waits_elsewhere:
+        if not self._waits_for_remote:
             return max_wait_ms
         return self._replicas.values[REMOTE_FETCH_MAX_WAIT_MS]
 
@@ -149,9 +149,9 @@ class FetchAttempt:
         if limits.rack and (sent_on := self._at_other_replica(partition, entry)) is not None:
             return sent_on, 0
         committed = limits.committed
-        if self._elsewhere is not None and (asked := self._elsewhere.get(entry)) is not None:
-            return self._read_elsewhere(partition, entry, asked)
-        records, high_watermark, stable, log_start, aborted, diverging, elsewhere = partition.fetch(
+        if self._remote_reads is not None and (asked := self._remote_reads.get(entry)) is not None:
+            return self._read_remote(partition, entry, asked)
+        records, high_watermark, stable, log_start, aborted, diverging, remote_read = partition.fetch(
             entry, committed=committed, max_bytes=max_bytes, min_one=min_one, leader_only=limits.leader_only
         )
         size = len(records) if records is not None else 0
@@ -160,10 +160,10 @@ class FetchAttempt:
             more = (diverging, None, None)
             return (entry.index, 0, high_watermark, stable, log_start, aborted, NO_REPLICA, b"", *more), 0
         if not size:
-            if elsewhere is not None:
-                self._elsewhere = self._elsewhere or {}
-                self._elsewhere[entry] = elsewhere
-                row, size = self._read_elsewhere(partition, entry, elsewhere)
+            if remote_read is not None:
+                self._remote_reads = self._remote_reads or {}
+                self._remote_reads[entry] = remote_read
+                row, size = self._read_remote(partition, entry, remote_read)
                 return row, size or max_bytes  # nobody else is to have what this may need
             if partition.has_more(entry, committed):
                 # Its first batch has no room beside what others gave. It counts as Kafka counts it, cut.
@@ -174,16 +174,14 @@ class FetchAttempt:
                 entry.watch(partition)
         return (entry.index, 0, high_watermark, stable, log_start, aborted, NO_REPLICA, records or b""), size
 
-    def _read_elsewhere(
-        self, partition: Partition, entry: FetchEntry, asked: RecordsElsewhere
-    ) -> tuple[FetchedPartition, int]:
+    def _read_remote(self, partition: Partition, entry: FetchEntry, asked: RemoteRead) -> tuple[FetchedPartition, int]:
         """What a tier has read; nothing if it has not yet, and then it is asked for again with the next fetch."""
         limits = self._limits
         if not asked.done():
             stable, log_start = partition.last_stable_offset, partition.log_start_offset
             none_yet = () if limits.committed else None
             return (entry.index, 0, partition.high_watermark, stable, log_start, none_yet, NO_REPLICA, b""), 0
-        records, high_watermark, stable, log_start, aborted, *_ = partition.fetched_elsewhere(
+        records, high_watermark, stable, log_start, aborted, *_ = partition.fetched_remotely(
             entry, arrived(asked), committed=limits.committed, leader_only=limits.leader_only
         )
         row = (entry.index, 0, high_watermark, stable, log_start, aborted, NO_REPLICA, records or b"")
@@ -245,6 +243,8 @@ class FetchAttempt:
             topics[-1][1].append(row)
             if follows:
                 self._replicas.replicated(entry.topic, entry.index, len(row[7] or b""))
+            else:
+                self._replicas.given(entry.topic, entry.index, len(row[7] or b""), failed=row[1] != 0)
         self._leave()
         return topics
 
@@ -274,17 +274,17 @@ class FetchAttempt:
         entry.sent_log_start_offset = log_start
         return not (self._incremental and known and not more and not len(records or b"") and row[6] == NO_REPLICA)
 
-    def park(self, wait_ms: int, waiting: Waiting, answer: Answer, abandoned: Callable[[], bool]) -> None:
+    def park(self, wait_ms: int, purgatory: Purgatory, answer: Answer, abandoned: Callable[[], bool]) -> None:
         """Answer when there is enough, or when the time is up; not at all if the client has gone."""
         self._answer = answer
         self._abandoned = abandoned
-        self._wake = self._scope.wake = waiting.park(wait_ms, self._look_again).wake
+        self._wake = self._scope.wake = purgatory.park(wait_ms, self._look_again).wake
         self._watch()
 
     def _watch(self) -> None:
         """Be woken by partitions that have something, but not enough, as by those that have nothing."""
-        if self._waits_elsewhere:
-            self._watch_elsewhere()
+        if self._waits_for_remote:
+            self._watch_remote()
             return
         follows = self._limits.follower is not None
         for entry in self._scope.dirty:
@@ -296,16 +296,16 @@ class FetchAttempt:
             else:
                 entry.watch(partition)
 
-    def _watch_elsewhere(self) -> None:
-        """Be woken by what is elsewhere alone: news from here would not make the answer any earlier."""
-        for asked in (self._elsewhere or {}).values():
+    def _watch_remote(self) -> None:
+        """Be woken by remote reads alone: news of the local log would not make the answer any earlier."""
+        for asked in (self._remote_reads or {}).values():
             asked.remove_done_callback(self._arrived)
             asked.add_done_callback(self._arrived)
 
-    def _arrived(self, asked: RecordsElsewhere) -> None:
+    def _arrived(self, asked: RemoteRead) -> None:
         if not asked.cancelled():
             asked.exception()  # seen, even if this fetch has been answered
-        if not self._waits_elsewhere:
+        if not self._waits_for_remote:
             self._wake()
 
     def _look_again(self, last: bool) -> bool:
@@ -317,7 +317,7 @@ class FetchAttempt:
         if self._abandoned():
             self._leave()
             return True
-        if self._waits_elsewhere and not last:
+        if self._waits_for_remote and not last:
             return False
         if not self.look() and not last:
             self._watch()

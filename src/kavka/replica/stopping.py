@@ -9,7 +9,7 @@ from kavka.replica.dirs import LogDir
 from kavka.replica.manager import ReplicaManager
 from kavka.storage.dirs import write_clean_shutdown
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def stop_cleanly(replicas: ReplicaManager, broker_epoch: int, *, also: str = "") -> None:
@@ -24,8 +24,14 @@ def stop_cleanly(replicas: ReplicaManager, broker_epoch: int, *, also: str = "")
             if partition.failed is not None:
                 raise KafkaStorageError(partition.failed)
         except KafkaStorageError as error:
-            log.error("%s", error)
+            logger.error("%s", error)
             unsound.add(replicas.directory_of(partition))
+    for future in replicas.futures:
+        try:
+            future.log.close(sync=False)
+        except KafkaStorageError as error:
+            logger.error("%s", error)
+            unsound.add(future.directory)
     for directory in replicas.dirs:
         if not directory.online:
             continue
@@ -35,6 +41,6 @@ def stop_cleanly(replicas: ReplicaManager, broker_epoch: int, *, also: str = "")
             if directory not in unsound:
                 write_clean_shutdown(replicas.disk, directory.path, broker_epoch)
         except OSError as error:
-            log.error("%s could not be written out: %s", directory.path, error)
+            logger.error("log directory %s: flush at shutdown failed: %s", directory.path, error)
     if also and also not in {directory.path for directory in replicas.dirs}:
         write_clean_shutdown(replicas.disk, also, broker_epoch)

@@ -1,18 +1,19 @@
-"""The port to tiers: where records of a partition are that are not on this disk any more.
+"""The port to tiers: records of a partition that are not in its local log any more.
 
-What lies elsewhere is a future: a fetch parks on it, a search by time waits for it. Nothing of a tier is known here
-but this.
+What lies in tiered storage is a future: a fetch parks on it, a search by time waits for it. Nothing of a tier is known
+here but this.
 """
 
 from __future__ import annotations
 
 import asyncio
 from asyncio import Future
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 from kavka.model.errors import RequestTimedOut, UnknownServerError
 from kavka.model.types import FileSlice, TopicPartition, Uuid
+from kavka.pacing.turn import Turn
 from kavka.replica.rules import TopicRules
 from kavka.storage.segment import TimestampOffset as TimestampOffset
 
@@ -39,10 +40,10 @@ class StateBefore(NamedTuple):
     """The producers' state, as its file has it."""
 
 
-RecordsElsewhere = Future[TieredRecords]
-OffsetElsewhere = Future[TimestampOffset | None]
-StateElsewhere = Future[StateBefore]
-OffsetSearch = Generator[OffsetElsewhere | None, None, TimestampOffset | None]
+RemoteRead = Future[TieredRecords]
+RemoteOffsetLookup = Future[TimestampOffset | None]
+RemoteStateRead = Future[StateBefore]
+OffsetSearch = Generator[RemoteOffsetLookup | None, None, TimestampOffset | None]
 """A search that is done step by step, each of which is short, or has to wait for what it yields."""
 
 
@@ -53,19 +54,17 @@ class Tier(Protocol):
     def end_offset(self) -> int | None:
         """All before this offset is kept, so that the disk need not keep it; None while that is not known."""
 
-    def read(
-        self, offset: int, max_bytes: int, up_to_offset: int, *, min_one: bool, committed: bool
-    ) -> RecordsElsewhere:
+    def read(self, offset: int, max_bytes: int, up_to_offset: int, *, min_one: bool, committed: bool) -> RemoteRead:
         """Read as the local log is read, with what was aborted if only committed data is wanted.
 
         OffsetOutOfRange if the tier has no such offset. Who asks may stop waiting, and ask again: the read goes on
         meanwhile, or it would never come to an end.
         """
 
-    def search_timestamp(self, timestamp: int, from_offset: int) -> OffsetElsewhere:
+    def search_timestamp(self, timestamp: int, from_offset: int) -> RemoteOffsetLookup:
         """The first record from an offset on whose timestamp is at least this one."""
 
-    def state_after(self, offset: int, leader_epoch: int) -> StateElsewhere:
+    def state_after(self, offset: int, leader_epoch: int) -> RemoteStateRead:
         """What a log has to know that begins after an offset, which was written in this leader epoch.
 
         It begins where the segment ends that has the offset. ReplicaNotAvailable if the tier has none yet.
@@ -85,21 +84,19 @@ class Tiers(Protocol):
 def arrived(asked: Future[T]) -> T:
     """What came of a future that is done; a tier that gave it up is a fault of this node to its clients."""
     if asked.cancelled():
-        raise UnknownServerError("the tier gave up what was asked of it")
+        raise UnknownServerError("the read from tiered storage was cancelled")
     return asked.result()
 
 
-async def result_of(
-    search: OffsetSearch, breathe: Callable[[], Awaitable[None]], wait_ms: int
-) -> TimestampOffset | None:
+async def result_of(search: OffsetSearch, turn: Turn, wait_ms: int) -> TimestampOffset | None:
     """What a search comes to, others having turns in between if it takes long, or has to wait."""
     while True:
         try:
-            elsewhere = next(search)
+            lookup = next(search)
         except StopIteration as end:
             found: TimestampOffset | None = end.value
             return found
-        if elsewhere is None:
-            await breathe()
-        elif not (await asyncio.wait([elsewhere], timeout=wait_ms / 1000))[0]:
-            raise RequestTimedOut("what is not on this disk could not be searched in time")
+        if lookup is None:
+            await turn.breathe()
+        elif not (await asyncio.wait([lookup], timeout=wait_ms / 1000))[0]:
+            raise RequestTimedOut("the search in tiered storage timed out")

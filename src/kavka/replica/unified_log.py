@@ -1,4 +1,4 @@
-"""A partition's log as one, be it on this disk or elsewhere: what may be read of it, and what a follower does to it."""
+"""A partition's log as one, local and in tiered storage: what may be read of it, and what a follower does to it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from kavka.model.types import FileSlice, TopicPartition, Uuid
 from kavka.records.batch import TRUNCATED, scan_prefix
 from kavka.replica.fetching import FetchEntry, Watcher
 from kavka.replica.rules import TopicRules
-from kavka.replica.tier import OffsetSearch, RecordsElsewhere, StateBefore, Tier, arrived
+from kavka.replica.tier import OffsetSearch, RemoteRead, StateBefore, Tier, arrived
 from kavka.replication.follower import committed_offset
 from kavka.storage.disk import Buffer, DiskFile
 from kavka.storage.log import Log, UnexpectedOffset
 from kavka.storage.producer_state import ProducerStates
-from kavka.storage.retention import Expired
+from kavka.storage.retention import ExpiredSegment
 from kavka.storage.segment import TimestampOffset
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 NONE_SUCH = TimestampOffset(-1, -1, -1)
 
@@ -62,6 +62,12 @@ class UnifiedLog:
         if tier is None and self.log.log_start_offset < self.log.local_log_start_offset:  # nobody has what is not here
             self.log.advance_log_start_offset(self.log.local_log_start_offset, self.high_watermark)
 
+    def move_to(self, log: Log) -> Log:
+        """Go on with another log that has the same records; the one until now."""
+        log.config = self.rules.log
+        before, self.log = self.log, log
+        return before
+
     # -- what it is -------------------------------------------------------------------------
 
     @property
@@ -71,7 +77,7 @@ class UnifiedLog:
 
     @property
     def local_log_start_offset(self) -> int:
-        """The first offset that is on this disk."""
+        """The local log start offset."""
         return self.log.local_log_start_offset
 
     @property
@@ -94,6 +100,16 @@ class UnifiedLog:
         """The leader epochs of its history with their first offsets, oldest first, wherever their records are."""
         return self.log.epochs.entries
 
+    def restore_lineage(self, lineage: tuple[tuple[int, int], ...]) -> None:
+        """Know again the leader epochs that were lost; they reach from those of the log back to its start."""
+        logger.warning(
+            "%s: leader epochs restored from remote segments: %s, were %s",
+            self.topic_partition,
+            list(lineage),
+            list(self.lineage),
+        )
+        self.log.epochs.restore(lineage)
+
     @property
     def retention(self) -> tuple[int, int]:
         """How many milliseconds and bytes of it are kept, all tiers together; negative is for ever."""
@@ -105,8 +121,13 @@ class UnifiedLog:
 
     @property
     def failed(self) -> str | None:
-        """Why the disk has to be given up, if it has."""
+        """Why the log cannot be used any more, if it cannot."""
         return self.log.failed
+
+    @property
+    def disk_error(self) -> str | None:
+        """What the disk last refused, whether or not the log can go on."""
+        return self.log.disk_error
 
     @property
     def producers(self) -> ProducerStates:
@@ -153,9 +174,9 @@ class UnifiedLog:
         except OSError as error:
             raise KafkaStorageError(f"cannot read {self.topic_partition}: {error}") from error
 
-    def _read_elsewhere(
+    def _read_remote(
         self, offset: int, max_bytes: int, up_to_offset: int, *, min_one: bool, committed: bool
-    ) -> RecordsElsewhere:
+    ) -> RemoteRead:
         """Have read what is before the local log start."""
         tier = self._require_in_tier(offset)
         return tier.read(offset, max_bytes, up_to_offset, min_one=min_one, committed=committed)
@@ -173,7 +194,7 @@ class UnifiedLog:
     def _aborted_before(self, offset: int, upper_bound: int) -> Sequence[tuple[int, int]]:
         """The aborted transactions between two offsets whose markers are on this disk."""
         found = self.log.aborted_transactions(offset, upper_bound)
-        return [(one.producer_id, one.first_offset) for one in found]
+        return [(aborted.producer_id, aborted.first_offset) for aborted in found]
 
     def has_more(self, entry: FetchEntry, committed: bool) -> bool:
         """Whether there is anything to read at the entry's offset, room for it or not."""
@@ -224,7 +245,7 @@ class UnifiedLog:
     def _tiered_end(self, tier: Tier) -> int:
         end = tier.end_offset
         if end is None:  # an answer would be a guess
-            raise ReplicaNotAvailable(f"what the tier has of {self.topic_partition} is not known yet")
+            raise ReplicaNotAvailable(f"the remote segments of {self.topic_partition} are not known yet")
         return end
 
     def _at(self, offset: int) -> TimestampOffset:
@@ -232,12 +253,12 @@ class UnifiedLog:
         return TimestampOffset(-1, offset, -1 if epoch is None else epoch)
 
     def search_timestamp(self, timestamp: int) -> OffsetSearch:
-        """The first record whose timestamp is at least this one, of what is elsewhere and then of what is here."""
+        """The first record whose timestamp is at least this one, in tiered storage and then in the local log."""
         start = self.log.log_start_offset
         if self.tier is not None and start < self.log.local_log_start_offset:
-            elsewhere = self.tier.search_timestamp(timestamp, start)
-            yield elsewhere
-            found = arrived(elsewhere)
+            lookup = self.tier.search_timestamp(timestamp, start)
+            yield lookup
+            found = arrived(lookup)
             if found is not None:
                 return found
         return (yield from self.log.search_timestamp(timestamp))
@@ -253,27 +274,27 @@ class UnifiedLog:
         batches, _, reason = scan_prefix(data)
         if reason is not None and reason != TRUNCATED:
             raise CorruptMessage(f"{self.topic_partition} at offset {self.log.log_end_offset}: {reason}")
-        one = self.log
-        before = one.log_end_offset
+        log = self.log
+        before = log.log_end_offset
         try:
-            one.append_as_follower(data, batches, leader_epoch, now_ms)
+            log.append_as_follower(data, batches, leader_epoch, now_ms)
         except UnexpectedOffset:
             first = batches[0]
-            if one.local_log_start_offset != before or not first.base_offset < before <= first.last_offset:
+            if log.local_log_start_offset != before or not first.base_offset < before <= first.last_offset:
                 raise
             # The leader's log starts in the middle of a batch: an empty log may begin with the whole of it.
-            start = min(one.log_start_offset, first.base_offset)
-            one.truncate_fully_and_start_at(first.base_offset, start, now_ms)
-            one.append_as_follower(data, batches, leader_epoch, now_ms)
-        return one.log_end_offset > before
+            start = min(log.log_start_offset, first.base_offset)
+            log.truncate_fully_and_start_at(first.base_offset, start, now_ms)
+            log.append_as_follower(data, batches, leader_epoch, now_ms)
+        return log.log_end_offset > before
 
     def follow_leader(self, high_watermark: int, log_start_offset: int) -> None:
         """Take over what the leader says is committed, and where its log starts."""
-        one = self.log
-        committed = committed_offset(self.high_watermark, high_watermark, one.log_end_offset)
+        log = self.log
+        committed = committed_offset(self.high_watermark, high_watermark, log.log_end_offset)
         start = min(log_start_offset, committed)
-        if start > one.log_start_offset:
-            one.advance_log_start_offset(start, committed)
+        if start > log.log_start_offset:
+            log.advance_log_start_offset(start, committed)
         if committed > self.high_watermark:
             self.high_watermark = committed
             if self.watchers:
@@ -282,28 +303,35 @@ class UnifiedLog:
     def truncate(self, offset: int, now_ms: int) -> None:
         """Remove what the leader does not have."""
         if offset < self.high_watermark:
-            log.warning(
-                "%s is cut to %d, below its high watermark %d", self.topic_partition, offset, self.high_watermark
+            logger.warning(
+                "%s: truncating to %d, below its high watermark %d", self.topic_partition, offset, self.high_watermark
             )
         self.log.truncate_to(offset, now_ms)
         self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
 
     def start_over_at(self, offset: int, now_ms: int, log_start_offset: int | None = None) -> None:
-        """Remove everything: the leader's log starts after the end of this one, perhaps elsewhere."""
-        log.warning("%s starts over at %d; it ended at %d", self.topic_partition, offset, self.log.log_end_offset)
+        """Remove everything: the leader's log starts after the end of this one, perhaps in tiered storage."""
+        logger.warning(
+            "%s: truncating fully and starting at %d; log end offset was %d",
+            self.topic_partition,
+            offset,
+            self.log.log_end_offset,
+        )
         self.log.truncate_fully_and_start_at(offset, log_start_offset, now_ms)
         self.high_watermark = offset
 
     def start_over_with(self, state: StateBefore, log_start_offset: int, now_ms: int) -> None:
         """Remove everything and go on where a tier ends, knowing what the records before would have told."""
-        log.info("%s goes on at %d, after what is elsewhere", self.topic_partition, state.next_offset)
+        logger.info(
+            "%s: log starts locally at %d, after what is in tiered storage", self.topic_partition, state.next_offset
+        )
         self.log.start_after(state.next_offset, log_start_offset, state.epochs, state.producers, now_ms)
         self.high_watermark = state.next_offset
 
     # -- retention ------------------------------------------------------------------------------
 
-    def delete_old_segments(self, now_ms: int) -> list[Expired]:
-        """Drop what retention lets go of this disk."""
+    def delete_old_segments(self, now_ms: int) -> list[ExpiredSegment]:
+        """Delete the local segments that retention expires."""
         tiered_end = None
         if self.tier is not None and not self.rules.copy_disabled:  # else what is here is all there will be (KIP-950)
             tiered_end = self.tier.end_offset or 0

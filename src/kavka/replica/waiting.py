@@ -6,10 +6,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
-class Waiting:
+class Purgatory:
     """Runs woken waiters once per turn of the loop, so that appends of one turn are answered together."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -36,19 +36,19 @@ class Waiting:
 class Waiter:
     """One parked request."""
 
-    __slots__ = ("_attempt", "_timer", "_waiting")
+    __slots__ = ("_attempt", "_purgatory", "_timer")
 
     def __init__(
-        self, waiting: Waiting, loop: asyncio.AbstractEventLoop, wait_ms: int, attempt: Callable[[bool], bool]
+        self, purgatory: Purgatory, loop: asyncio.AbstractEventLoop, wait_ms: int, attempt: Callable[[bool], bool]
     ) -> None:
-        self._waiting = waiting
+        self._purgatory = purgatory
         self._attempt: Callable[[bool], bool] | None = attempt
         self._timer = loop.call_later(wait_ms / 1000, self.look, True)
-        waiting.parked += 1
+        purgatory.parked += 1
 
     def wake(self) -> None:
         """There may be news."""
-        self._waiting.wake(self)
+        self._purgatory.wake(self)
 
     def look(self, last: bool) -> None:
         """Try to answer; a waiter that has answered or given up is inert."""
@@ -59,7 +59,7 @@ class Waiter:
         try:
             done = attempt(last) or last
         except Exception:  # one request's fault: those woken with it still have to look
-            log.exception("a request that waited could not go on")
+            logger.exception("a delayed operation failed")
             done = True
         if done:
             self.cancel()
@@ -69,4 +69,4 @@ class Waiter:
         if self._attempt is not None:
             self._attempt = None
             self._timer.cancel()
-            self._waiting.parked -= 1
+            self._purgatory.parked -= 1

@@ -1,1 +1,1 @@
-"""Replication decided: who is in sync, what is committed, where logs part. Offsets, epochs and times are arguments."""
+"""Replication decided: the ISR, the high watermark, where logs diverge. Offsets, epochs and times are arguments."""

@@ -1,4 +1,4 @@
-"""What a follower makes of its leader's answers: where to cut its log, where to go on, what to do about an error."""
+"""What a follower makes of its leader's answers: where to truncate, where to fetch from, what to do on errors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def start_offset(epochs: Epochs, end_offset: int, high_watermark: int) -> int:
 
 
 def truncation_offset(diverging: tuple[int, int], epochs: Epochs, end_offset: int) -> int:
-    """Where to cut a log that parts from its leader's; `diverging` is the leader's epoch and where it ends there.
+    """Where to truncate a log that diverges from its leader's; `diverging` is the leader's epoch and its end offset.
 
     If the epoch is not known here, everything after the last epoch before it goes, and the leader is asked again.
     """
@@ -54,11 +54,11 @@ def committed_offset(known: int, leader_high_watermark: int, end_offset: int) ->
 
 
 class Reset(NamedTuple):
-    """How to go on when the leader has nothing at our end offset."""
+    """How to go on when our log end offset is out of the leader's range."""
 
     offset: int
     whole: bool
-    """Whether everything goes and the log starts at the offset; else what is at and after it."""
+    """Whether to truncate fully and start at the offset; else the log is truncated to it."""
 
 
 def reset(end_offset: int, leader_start: int, leader_end: int) -> Reset:

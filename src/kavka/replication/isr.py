@@ -1,4 +1,4 @@
-"""A leader's wish to change the in-sync replicas, and what the controller made of it."""
+"""A leader's proposal to change the ISR, and what the controller made of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ANY_EPOCH = -1
 
 
 class BrokerEpoch(NamedTuple):
-    """A broker in one of its lives."""
+    """A broker id and its broker epoch."""
 
     id: int
     epoch: int
@@ -37,8 +37,8 @@ class IsrChange:
 
     @property
     def replicas(self) -> tuple[int, ...]:
-        """The ids of the wanted in-sync replicas."""
-        return tuple(one.id for one in self.isr)
+        """The ids of the proposed ISR."""
+        return tuple(replica.id for replica in self.isr)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What the leader of a partition knows of its followers, and what follows from it: in-sync replicas and commits.
+"""What the leader of a partition knows of its followers, and what follows from it: the ISR and the high watermark.
 
 The rules are Kafka's. A follower is in sync while it had everything at most `max_lag_ms` ago. The high watermark is the
 smallest end offset over the in-sync replicas, counting those that are about to join (KIP-497), and over followers that
@@ -52,7 +52,7 @@ class Broker(Protocol):
 
     @property
     def active(self) -> bool:
-        """Whether it may join in-sync replicas: neither fenced nor shutting down."""
+        """Whether it may join an ISR: neither fenced nor in controlled shutdown."""
 
 
 Brokers = Mapping[int, Broker]
@@ -105,8 +105,8 @@ class Follower:
         return self.log_end_offset == end_offset or now_ms - self.caught_up_ms <= max_lag_ms
 
 
-class Leadership:
-    """One partition led by this node, with followers."""
+class PartitionLeader:
+    """A partition with followers whose leader is this node."""
 
     __slots__ = (
         "epoch",
@@ -165,7 +165,7 @@ class Leadership:
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
-        """The in-sync replicas, and those that the controller may have let in already."""
+        """The maximal ISR: the in-sync replicas, and those that the controller may have added already."""
         return self.isr + self.joining
 
     # -- progress -------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class Leadership:
         now_ms: int,
         brokers: Brokers,
     ) -> None:
-        """A follower has fetched; one of an earlier life of its broker is refused (KIP-903)."""
+        """A follower has fetched; one with a stale broker epoch is refused (KIP-903)."""
         known = brokers.get(follower.id)
         if broker_epoch != ANY_EPOCH and known is not None and known.epoch > broker_epoch:
             raise NotLeaderOrFollower(f"node {follower.id} has the broker epoch {known.epoch}, not {broker_epoch}")
@@ -204,7 +204,7 @@ class Leadership:
     # -- commits --------------------------------------------------------------------------------------
 
     def high_watermark(self, end_offset: int, min_isr: int, now_ms: int, max_lag_ms: int, brokers: Brokers) -> int:
-        """Up to where records are committed; -1 while too few replicas are in sync to commit anything."""
+        """The high watermark; -1 while the ISR is smaller than min.insync.replicas."""
         if len(self.isr) < min(min_isr, len(self.followers) + 1):
             return UNKNOWN
         found = end_offset
@@ -222,16 +222,18 @@ class Leadership:
         return len(self.isr) + len(self.joining) >= min(min_isr, len(self.followers) + 1)
 
     def low_watermark(self, log_start_offset: int, brokers: Brokers) -> int:
-        """The first offset that some live replica still has."""
+        """The low watermark: the smallest log start offset of the live replicas."""
         starts = [
-            one.log_start_offset for one in self.followers.values() if one.id in brokers and brokers[one.id].active
+            follower.log_start_offset
+            for follower in self.followers.values()
+            if follower.id in brokers and brokers[follower.id].active
         ]
         return min([log_start_offset, *starts])
 
     # -- in-sync replicas -----------------------------------------------------------------------------
 
     def _may_join(self, follower: Follower, brokers: Brokers) -> bool:
-        """Only a broker in service, in the life in which it fetched, may be in sync (KIP-841, KIP-903)."""
+        """Only an active broker, with the broker epoch it fetched with, may join the ISR (KIP-841, KIP-903)."""
         broker = brokers.get(follower.id)
         stored = follower.broker_epoch
         return broker is not None and broker.active and stored is not None and stored in (ANY_EPOCH, broker.epoch)
@@ -253,11 +255,11 @@ class Leadership:
         return self._propose((*self.isr, follower.id), brokers)
 
     def shrink(self, end_offset: int, now_ms: int, max_lag_ms: int, brokers: Brokers) -> IsrChange | None:
-        """Ask for followers that fell behind to be out of sync; they count until the controller agrees."""
+        """Propose an ISR without the followers that fell behind; they count until the controller agrees."""
         if self.pending is not None or len(self.isr) <= 1:
             return None
-        kept = tuple(id_ for id_ in self.isr if self._in_sync(id_, end_offset, now_ms, max_lag_ms))
-        return self._propose(kept, brokers) if len(kept) < len(self.isr) else None
+        new_isr = tuple(id_ for id_ in self.isr if self._in_sync(id_, end_offset, now_ms, max_lag_ms))
+        return self._propose(new_isr, brokers) if len(new_isr) < len(self.isr) else None
 
     def _in_sync(self, id_: int, end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
         if id_ == self.node_id:
@@ -296,8 +298,8 @@ class Leadership:
     def readable_at(self, offset: int) -> list[Follower]:
         """The in-sync followers that have an offset (KIP-392), the most advanced first."""
         found = [
-            one
-            for one in self.followers.values()
-            if one.id in self.isr and one.log_start_offset <= offset <= one.log_end_offset
+            follower
+            for follower in self.followers.values()
+            if follower.id in self.isr and follower.log_start_offset <= offset <= follower.log_end_offset
         ]
-        return sorted(found, key=lambda one: (-one.log_end_offset, -one.caught_up_ms, one.id))
+        return sorted(found, key=lambda follower: (-follower.log_end_offset, -follower.caught_up_ms, follower.id))

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 UNLIMITED: Final = (1 << 63) - 1
 ALL: Final = "*"
+
+
+class _Sample(NamedTuple):
+    """A window of time, and how many bytes were moved in it."""
+
+    start_ms: int
+    size: int
 
 
 class Throttle:
@@ -19,35 +26,35 @@ class Throttle:
         self.rate = rate
         self._windows = windows
         self._window_ms = window_ms
-        self._samples: deque[tuple[int, int]] = deque()  # start of a window, bytes in it
+        self._samples: deque[_Sample] = deque()
 
     def record(self, size: int, now_ms: int) -> None:
         """So many bytes were moved."""
         samples = self._samples
         self._forget(now_ms)
-        if samples and now_ms - samples[-1][0] < self._window_ms:
+        if samples and now_ms - samples[-1].start_ms < self._window_ms:
             start, known = samples[-1]
-            samples[-1] = start, known + size
+            samples[-1] = _Sample(start, known + size)
         else:
-            samples.append((now_ms, size))
+            samples.append(_Sample(now_ms, size))
 
     def exceeded(self, now_ms: int) -> bool:
-        """Whether more than the rate was moved of late."""
+        """Whether more than the rate was moved recently."""
         if self.rate >= UNLIMITED:
             return False
         self._forget(now_ms)
         if not self._samples:
             return False
-        elapsed_ms = max(now_ms - self._samples[0][0], self._window_ms)
+        elapsed_ms = max(now_ms - self._samples[0].start_ms, self._window_ms)
         return sum(size for _, size in self._samples) * 1000 > self.rate * elapsed_ms
 
     def _forget(self, now_ms: int) -> None:
         oldest = now_ms - self._windows * self._window_ms
-        while self._samples and self._samples[0][0] <= oldest:
+        while self._samples and self._samples[0].start_ms <= oldest:
             self._samples.popleft()
 
 
 def throttled(replicas: Iterable[str], partition: int, node_id: int) -> bool:
     """Whether a topic's list of throttled replicas (`*`, or partition:broker pairs) has a partition of this node."""
     wanted = f"{partition}:{node_id}"
-    return any(one in (ALL, wanted) for one in replicas)
+    return any(replica in (ALL, wanted) for replica in replicas)

@@ -45,7 +45,7 @@ class BrokerChannels:
         broker = self._image().cluster.brokers.get(node)
         endpoint = None if broker is None or broker.fenced else broker.endpoint(self._listener)
         if endpoint is None:
-            raise BrokerNotAvailable(f"broker {node} is not in service")
+            raise BrokerNotAvailable(f"broker {node} is fenced or not registered")
         return endpoint.host, endpoint.port
 
     def close(self) -> None:

@@ -72,7 +72,7 @@ class Coordinator(Protocol):
         """Work until cancelled."""
 
     def close(self) -> None:
-        """Tell whoever waits to look elsewhere."""
+        """Tell whoever waits to look for the new coordinator."""
 
 
 class LogCoordinator:
@@ -110,7 +110,7 @@ class LogCoordinator:
         await self.shards.run()
 
     def close(self) -> None:
-        """Tell whoever waits to look elsewhere."""
+        """Tell whoever waits to look for the new coordinator."""
         self.shards.close()
 
 
@@ -122,11 +122,11 @@ class NodeCoordinators:
 
     def add(self, coordinator: Coordinator) -> None:
         """One more; raises ValueError when another has its topic or its type of keys."""
-        for one in self._all:
-            if one.shards.topic == coordinator.shards.topic:
-                raise ValueError(f"{one.shards.topic} has a coordinator")
-            if one.key_type is not None and one.key_type == coordinator.key_type:
-                raise ValueError(f"the keys of type {one.key_type} have a coordinator")
+        for registered in self._all:
+            if registered.shards.topic == coordinator.shards.topic:
+                raise ValueError(f"{registered.shards.topic} has a coordinator")
+            if registered.key_type is not None and registered.key_type == coordinator.key_type:
+                raise ValueError(f"the keys of type {registered.key_type} have a coordinator")
         self._all.append(coordinator)
 
     def __iter__(self) -> Iterator[Coordinator]:
@@ -134,19 +134,19 @@ class NodeCoordinators:
 
     def of_key_type(self, key_type: int) -> Coordinator | None:
         """The coordinator of a type of keys, if there is one."""
-        return next((one for one in self._all if one.key_type == key_type), None)
+        return next((coordinator for coordinator in self._all if coordinator.key_type == key_type), None)
 
     def of_topic(self, topic: str) -> Coordinator:
         """The coordinator that keeps its state in a topic; raises KeyError."""
-        for one in self._all:
-            if one.shards.topic == topic:
-                return one
+        for coordinator in self._all:
+            if coordinator.shards.topic == topic:
+                return coordinator
         raise KeyError(topic)
 
     @property
     def passed_over(self) -> Mapping[str, int]:
         """By topic: how many records could not be taken in while loading."""
-        return {one.shards.topic: one.shards.passed_over for one in self._all}
+        return {coordinator.shards.topic: coordinator.shards.passed_over for coordinator in self._all}
 
 
 class HostNode(NamedTuple):

@@ -19,6 +19,7 @@ from kavka.model.errors import (
     InvalidConfig,
     KafkaError,
     LeaderNotAvailable,
+    OffsetOutOfRange,
     RequestTimedOut,
     error_for,
 )
@@ -31,6 +32,7 @@ from kavka.records.builder import BatchBuilder
 from kavka.replica.fetching import FetchEntry
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.partition import Partition
+from kavka.runtime.listed_offset import EARLIEST, LATEST, listed_offset
 from kavka.share.partition import REJECTED, Dead
 
 logger = logging.getLogger(__name__)
@@ -49,11 +51,14 @@ PATIENCE_MS: Final = 20_000
 PAUSE_SECONDS: Final = 0.2
 TIMEOUT_MS: Final = 10_000
 
+PASSING: Final = (BrokerNotAvailable, OffsetOutOfRange)
+"""What passes beside the errors that are retriable: a node that is away, and a log that was cut while it was read."""
+
 Origin = tuple[bytes, bytes, bytes, bytes]
 """Group, topic, partition and offset of a dead letter, as its headers say."""
 
 
-class Place(NamedTuple):
+class DeadLetterPartition(NamedTuple):
     """Where dead letters go."""
 
     name: str
@@ -86,9 +91,10 @@ class DeadLetters:
                 await self._bury(key, source, dead, settings, again=again)
                 return
             except KafkaError as error:
-                passing = error.retriable or isinstance(error, BrokerNotAvailable)
+                passing = error.retriable or isinstance(error, PASSING)
                 if not passing or self._clock.monotonic_ms() > until_ms:
-                    logger.error("%s: %d dead letters are not written: %s", key, len(dead), error)
+                    count = sum(given_up.last_offset - given_up.first_offset + 1 for given_up in dead)
+                    logger.error("%s: writing %d records to the dead-letter topic failed: %s", key, count, error)
                     return
             again = True  # the write may have been done although nobody said so
             await asyncio.sleep(PAUSE_SECONDS)
@@ -105,11 +111,11 @@ class DeadLetters:
         place = self._place(settings.dead_letter_topic, key.partition)
         there = await self._origins(place) if again else frozenset[Origin]()
         topic = source.topic_partition.topic
-        originals = {one.offset: one for one in read(source, dead)} if settings.dead_letter_copies else {}
+        originals = {record.offset: record for record in read(source, dead)} if settings.dead_letter_copies else {}
         builder, now_ms = BatchBuilder(), self._clock.now_ms()
-        for one in dead:
-            for offset in range(one.first_offset, one.last_offset + 1):
-                headers = headers_of(key, topic, offset, one)
+        for dead_range in dead:
+            for offset in range(dead_range.first_offset, dead_range.last_offset + 1):
+                headers = headers_of(key, topic, offset, dead_range)
                 if origin_of(headers) in there:
                     continue
                 found = originals.get(offset)
@@ -123,7 +129,7 @@ class DeadLetters:
         if builder.count:
             await self._append(place, builder, now_ms)
 
-    def _place(self, name: str, partition: int) -> Place:
+    def _place(self, name: str, partition: int) -> DeadLetterPartition:
         """The partition that takes the dead letters of another; raises KafkaError."""
         topic = self._replicas.image.topics.by_name.get(name)
         if topic is None or name.startswith("__"):
@@ -132,55 +138,64 @@ class DeadLetters:
         leader = topic.partitions[index].leader
         if leader < 0:
             raise LeaderNotAvailable(f"{name}-{index} has no leader")
-        return Place(name, topic.id, index, leader)
+        return DeadLetterPartition(name, topic.id, index, leader)
 
-    async def _append(self, place: Place, builder: BatchBuilder, now_ms: int) -> None:
+    async def _append(self, place: DeadLetterPartition, builder: BatchBuilder, now_ms: int) -> None:
         batch = builder.build()
-        partition = self._replicas.held(place.topic_id, place.partition)
-        if partition is not None and partition.leads:
+        partition = self._led_here(place)
+        if partition is not None:
             await committed(partition, partition.append_own(batch, now_ms) + builder.count)
         else:
             data = [PartitionProduceData(index=place.partition, records=batch)]
             topic = TopicProduceData(name=place.name, topic_id=place.topic_id, partition_data=data)
             answer = await self._ask(place.leader, ProduceRequest(acks=-1, timeout_ms=TIMEOUT_MS, topic_data=[topic]))
-            for row in (row for one in answer.responses for row in one.partition_responses):
+            for row in (row for topic_response in answer.responses for row in topic_response.partition_responses):
                 if row.error_code:
                     raise error_for(row.error_code, row.error_message)
 
     # -- what is there already ------------------------------------------------------------------------
 
-    async def _origins(self, place: Place) -> frozenset[Origin]:
+    async def _origins(self, place: DeadLetterPartition) -> frozenset[Origin]:
         """Where the last dead letters of a partition came from."""
         found: set[Origin] = set()
-        offset, end = -1, 0
+        start, end = await self._bounds(place)
+        offset = max(start, end - LOOK_BACK)
         while offset < end:
-            data, end, start = await self._read(place, offset)
-            if offset < 0:
-                offset = max(start, end - LOOK_BACK)
-                continue
+            data = await self._read(place, offset)
             batches, _, _ = scan_prefix(data)
             if not batches:
                 break
             for batch in batches:
                 if not batch.is_control:
-                    found.update(origin_of(one.headers) for one in records(data, batch))
+                    found.update(origin_of(record.headers) for record in records(data, batch))
             offset = batches[-1].last_offset + 1
         return frozenset(found)
 
-    async def _read(self, place: Place, offset: int) -> tuple[bytes, int, int]:
-        """Records of a partition from an offset on (-1: none), its high watermark and its log's start."""
+    def _led_here(self, place: DeadLetterPartition) -> Partition | None:
         partition = self._replicas.held(place.topic_id, place.partition)
-        if partition is not None and partition.leads:
-            data = b"" if offset < 0 else partition.read_own(max(offset, partition.log_start_offset), READ_BYTES)
-            return data, partition.high_watermark, partition.log_start_offset
-        row = FetchPartition(partition=place.partition, fetch_offset=max(0, offset), partition_max_bytes=READ_BYTES)
+        return partition if partition is not None and partition.leads else None
+
+    async def _bounds(self, place: DeadLetterPartition) -> tuple[int, int]:
+        """The log start offset of a partition, and its high watermark."""
+        partition = self._led_here(place)
+        if partition is not None:
+            return partition.log_start_offset, partition.high_watermark
+        of = place.leader, place.name, place.partition
+        return await listed_offset(self._ask, *of, EARLIEST), await listed_offset(self._ask, *of, LATEST)
+
+    async def _read(self, place: DeadLetterPartition, offset: int) -> bytes:
+        """Records of a partition from an offset on."""
+        partition = self._led_here(place)
+        if partition is not None:
+            return partition.read_own(max(offset, partition.log_start_offset), READ_BYTES)
+        row = FetchPartition(partition=place.partition, fetch_offset=offset, partition_max_bytes=READ_BYTES)
         topic = FetchTopic(topic=place.name, topic_id=place.topic_id, partitions=[row])
         request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=READ_BYTES, topics=[topic])
         answer = await self._ask(place.leader, request)
-        (got,) = [row for one in answer.responses for row in one.partitions]
+        (got,) = [row for topic_response in answer.responses for row in topic_response.partitions]
         if got.error_code:
             raise error_for(got.error_code)
-        return bytes(got.records or b""), got.high_watermark, max(0, got.log_start_offset)
+        return bytes(got.records or b"")
 
 
 def headers_of(key: SharePartitionKey, topic: str, offset: int, dead: Dead) -> tuple[Header, ...]:
@@ -203,9 +218,9 @@ def origin_of(headers: Iterable[Header]) -> Origin:
 
 def read(source: Partition, dead: Sequence[Dead]) -> Iterator[Record]:
     """The records that are given up, as far as the disk has them."""
-    for one in dead:
-        offset = max(one.first_offset, source.local_log_start_offset)
-        while offset <= one.last_offset:
+    for dead_range in dead:
+        offset = max(dead_range.first_offset, source.local_log_start_offset)
+        while offset <= dead_range.last_offset:
             entry = FetchEntry(source.topic_id, source.topic_partition.partition, -1, offset, -1, -1, READ_BYTES)
             found = source.fetch(entry, committed=False, max_bytes=READ_BYTES, min_one=True).records
             if not found:
@@ -216,7 +231,7 @@ def read(source: Partition, dead: Sequence[Dead]) -> Iterator[Record]:
                 break
             for batch in batches:
                 if not batch.is_control:
-                    wanted = range(offset, one.last_offset + 1)
+                    wanted = range(offset, dead_range.last_offset + 1)
                     yield from (each for each in records(data, batch) if each.offset in wanted)
             offset = batches[-1].last_offset + 1
 

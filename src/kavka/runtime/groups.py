@@ -64,7 +64,7 @@ class Groups:
     ) -> list[T]:
         """Look at groups of a kind in every shard that has some of them; with `named`, none without a name."""
         return await self._each(
-            ids, lambda machine, some: Transition(look(machine.kind(kind), some)), failed, named=named
+            ids, lambda machine, group_ids: Transition(look(machine.kind(kind), group_ids)), failed, named=named
         )
 
     def new_token(self) -> Hashable:
@@ -147,7 +147,7 @@ class Groups:
         self, ids: Iterable[str], failed: Callable[[str, KafkaError], DeletableGroupResult]
     ) -> list[DeletableGroupResult]:
         """Delete groups that have no members."""
-        return await self._each(ids, lambda machine, some: machine.delete_groups(some), failed)
+        return await self._each(ids, lambda machine, group_ids: machine.delete_groups(group_ids), failed)
 
     async def _each(
         self,
@@ -165,19 +165,19 @@ class Groups:
                 found.append(failed(id_, InvalidGroupId("a group id is missing")))
             else:
                 by_partition.setdefault(self._shards.partition_of(id_), []).append(id_)
-        for some in by_partition.values():
+        for group_ids in by_partition.values():
             try:
-                rows: list[T] = await self._shards.of(some[0]).submit(partial(_ask, ask, some))
+                rows: list[T] = await self._shards.of(group_ids[0]).submit(partial(_ask, ask, group_ids))
                 found += rows
             except KafkaError as error:
-                found += [failed(id_, error) for id_ in some]
+                found += [failed(id_, error) for id_ in group_ids]
         return found
 
 
 def _ask(
     ask: Callable[[GroupCoordinator, list[str]], Transition[list[T]]],
-    some: list[str],
+    group_ids: list[str],
     machine: GroupCoordinator,
     now_ms: int,
 ) -> Transition[list[T]]:
-    return ask(machine, some)
+    return ask(machine, group_ids)

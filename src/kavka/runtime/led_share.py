@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from kavka.coordinator.share.settings import ShareGroupSettings
@@ -32,13 +32,14 @@ from kavka.model.share import (
     SharePartitionKey,
     StateBatch,
 )
+from kavka.pacing.turn import Turn
 from kavka.replica.partition import Partition
 from kavka.replica.tier import result_of
 from kavka.runtime.dead_letters import DeadLetters
 from kavka.runtime.share_persister import SharePersister
 from kavka.runtime.timers import Timer, Timers
 from kavka.share.aborted import without
-from kavka.share.acquiring import Acquired, Limits
+from kavka.share.acquiring import Acquired, DeliveryLimits
 from kavka.share.partition import FENCING, SPENT, Acknowledgement, Dead, SharePartition, StateWrite, persister_error
 from kavka.share.window import UNLOCKED
 
@@ -50,7 +51,7 @@ Done = Callable[[KafkaError | None], None]
 SEARCH_MS: Final = 30_000
 
 
-class Waits(Protocol):
+class DelayedShareFetch(Protocol):
     """A fetch that waits for records."""
 
     def news(self) -> None:
@@ -93,7 +94,6 @@ class LedShares(NamedTuple):
     settings_of: Callable[[str], ShareGroupSettings]
     """A group's settings, as they are now."""
     spawn: Callable[[Coroutine[Any, Any, None]], None]
-    breathe: Callable[[], Awaitable[None]]
     """Gives others a turn."""
     dropped: Callable[[LedShare], None]
     """Is told that a share partition is of no use any more."""
@@ -116,9 +116,9 @@ class LedShare:
         """None until it is loaded."""
         self.failure: KafkaError | None = None
         """Why it is not used any more, or never was."""
-        self.waiting: set[Waits] = set()
+        self.waiting: set[DelayedShareFetch] = set()
         self.reading = False
-        """Whether a fetch waits for records of it that are elsewhere: no other reads it meanwhile."""
+        """Whether a fetch waits for records of it in tiered storage: no other reads it meanwhile."""
         self._around = around
         self._timer: Timer | None = None
         self._timer_at_ms = UNLOCKED
@@ -131,7 +131,7 @@ class LedShare:
         around.spawn(self._load(before))
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> DeliveryLimits:
         """What the group's settings allow now."""
         return limits_of(self._around.settings_of(self.key.group_id))
 
@@ -157,8 +157,8 @@ class LedShare:
     def wake(self) -> None:
         """Let the fetches look that wait here."""
         waiting, self.waiting = self.waiting, set()
-        for one in waiting:
-            one.news()
+        for fetch in waiting:
+            fetch.news()
 
     # -- loading ----------------------------------------------------------------------------------
 
@@ -168,10 +168,10 @@ class LedShare:
                 await before.finished.wait()
             machine = await self._loaded()
         except KafkaError as error:
-            logger.info("%s cannot be loaded: %s", self.key, error)
+            logger.info("share partition %s: loading its state failed: %s", self.key, error)
             self.drop(error)
         except Exception:
-            logger.exception("%s cannot be loaded", self.key)
+            logger.exception("share partition %s: loading its state failed", self.key)
             self.drop(UnknownServerError("the share partition cannot be loaded"))
         else:
             if self.failure is None:
@@ -206,7 +206,7 @@ class LedShare:
                 raise OffsetNotAvailable(f"{partition.topic_partition} has a new leader that has not caught up yet")
             return partition.high_watermark
         since_ms = self._around.clock.now_ms() - reset_duration_ms(reset)
-        found = await result_of(partition.search_timestamp(since_ms), self._around.breathe, SEARCH_MS)
+        found = await result_of(partition.search_timestamp(since_ms), Turn(), SEARCH_MS)
         if found is None or found.offset >= partition.high_watermark:
             return partition.high_watermark
         return found.offset
@@ -217,7 +217,10 @@ class LedShare:
         """Take a member's word on records; `done` is told when it is written, or why it does not count."""
         machine = self.machine
         if not self.is_led:
-            done(self.failure or NotLeaderOrFollower(f"{self.partition.topic_partition} is led by another node now"))
+            done(
+                self.failure
+                or NotLeaderOrFollower(f"the leader of {self.partition.topic_partition} is another node now")
+            )
             return
         if machine is None:
             done(InvalidRecordState(f"nothing of {self.partition.topic_partition} is acquired"))
@@ -269,7 +272,7 @@ class LedShare:
     def retire(self) -> None:
         """Drop it, once what was decided is written."""
         if self.finished.is_set():
-            self.drop(NotLeaderOrFollower("nobody of the group is here"))
+            self.drop(NotLeaderOrFollower("no member of the group has a share session here"))
         else:
             self.retiring = True
 
@@ -311,11 +314,11 @@ class LedShare:
         finally:
             self.finished.set()
         if self.retiring:
-            self.drop(NotLeaderOrFollower("nobody of the group is here"))
+            self.drop(NotLeaderOrFollower("no member of the group has a share session here"))
 
     async def _write_some(self, writes: list[StateWrite]) -> KafkaError | None:
         persister, settings = self._around.persister, self._around.settings_of(self.key.group_id)
-        dead = [one for write in writes for one in write.dead] if settings.dead_letter_topic else []
+        dead = [dead_range for write in writes for dead_range in write.dead] if settings.dead_letter_topic else []
         change = joined(writes)
         try:
             if dead:
@@ -325,7 +328,7 @@ class LedShare:
         except KafkaError as error:
             return persister_error(error.code, error.message)
         except Exception:
-            logger.exception("the state of %s cannot be written", self.key)
+            logger.exception("share partition %s: writing its state failed", self.key)
             return UnknownServerError("the state of the share partition cannot be written")
         return None
 
@@ -349,7 +352,7 @@ class LedShare:
     def _note(self, error: KafkaError | None) -> None:
         """What nobody waits for is noted, if it failed."""
         if error is not None:
-            logger.info("what was taken back in %s is not written: %s", self.key, error)
+            logger.info("share partition %s: writing released records failed: %s", self.key, error)
 
 
 def joined(writes: list[StateWrite]) -> StateChange:
@@ -361,19 +364,24 @@ def joined(writes: list[StateWrite]) -> StateChange:
 
 def about_to_archive(change: StateChange, dead: Sequence[Dead]) -> StateChange:
     """A change in which what is given up is not archived yet."""
-    ranges = sorted((one.first_offset, one.last_offset) for one in dead)
-    rows = [StateBatch(one.first_offset, one.last_offset, ARCHIVING, one.delivery_count) for one in dead]
+    ranges = sorted((dead_range.first_offset, dead_range.last_offset) for dead_range in dead)
+    rows = [
+        StateBatch(dead_range.first_offset, dead_range.last_offset, ARCHIVING, dead_range.delivery_count)
+        for dead_range in dead
+    ]
     for first, last, state, count in change.batches:
         if state == ARCHIVED:
-            rows += [StateBatch(*one[:2], state, count) for one in without([Acquired(first, last, count)], ranges)]
+            rows += [
+                StateBatch(*acquired[:2], state, count) for acquired in without([Acquired(first, last, count)], ranges)
+            ]
         else:
             rows.append(StateBatch(first, last, state, count))
     return change._replace(batches=rows)
 
 
-def limits_of(settings: ShareGroupSettings) -> Limits:
+def limits_of(settings: ShareGroupSettings) -> DeliveryLimits:
     """What the machine goes by."""
-    return Limits(
+    return DeliveryLimits(
         settings.partition_max_record_locks,
         settings.delivery_count_limit,
         settings.record_lock_duration_ms,

@@ -6,22 +6,21 @@ damaged bytes, must not keep the groups beside it from working.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from dataclasses import dataclass
 from typing import Any, Final
 
 from kavka.coordinator.record import Unknown
 from kavka.model.errors import CorruptMessage, KafkaError
+from kavka.pacing.turn import Turn
 from kavka.records.batch import TRUNCATED, BatchInfo, Record, record_fields, scan_prefix
 from kavka.records.control import parse_txn_marker
-from kavka.runtime.shard import Machine, Port, RecordCodec
+from kavka.runtime.shard import Port, RecordCodec, StateMachine
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
-SLICE_SECONDS: Final = 0.008
 LOOK_EVERY: Final = 32
-"""The time is looked at once in so many records."""
+"""The time is checked once in so many records."""
 READ_BYTES: Final = 256 * 1024
 WARNINGS: Final = 10
 """So many of a log's bad records are told of one by one."""
@@ -38,13 +37,12 @@ class Loaded:
 class Loader:
     """Loads one machine from one partition."""
 
-    def __init__(self, port: Port, machine: Machine, codec: RecordCodec) -> None:
+    def __init__(self, port: Port, machine: StateMachine, codec: RecordCodec) -> None:
         self._port = port
         self._machine = machine
         self._codec = codec
         self._found = Loaded()
-        self._loop = asyncio.get_running_loop()
-        self._turn_ends = self._loop.time() + SLICE_SECONDS
+        self._turn = Turn()
 
     async def run(self) -> Loaded:
         """Replay the whole log; raises KafkaError if it cannot be read on."""
@@ -56,7 +54,7 @@ class Loader:
                 break
             offset = await self._replay(data, offset)
         if self._found.passed_over > WARNINGS:
-            log.warning("%s: %d records were passed over", port.topic_partition, self._found.passed_over)
+            logger.warning("%s: skipped %d records that cannot be read", port.topic_partition, self._found.passed_over)
         return self._found
 
     async def _replay(self, data: bytes, offset: int) -> int:
@@ -90,7 +88,7 @@ class Loader:
             else:
                 self._replay_record(each, batch.producer_id if batch.is_transactional else -1)
             if number % LOOK_EVERY == 0:
-                await self._breathe()
+                await self._turn.breathe()
 
     def _replay_record(self, fields: tuple[Any, ...], producer_id: int) -> None:
         offset, _, key, value, _ = fields
@@ -118,9 +116,4 @@ class Loader:
     def _pass_over(self, what: str) -> None:
         self._found.passed_over += 1
         if self._found.passed_over <= WARNINGS:
-            log.warning("%s: passed over: %s", self._port.topic_partition, what)
-
-    async def _breathe(self) -> None:
-        if self._loop.time() >= self._turn_ends:
-            await asyncio.sleep(0)
-            self._turn_ends = self._loop.time() + SLICE_SECONDS
+            logger.warning("%s: skipping a record: %s", self._port.topic_partition, what)

@@ -39,14 +39,14 @@ from kavka.protocol.schemas.write_txn_markers import (
 )
 from kavka.records.control import txn_marker_batch
 from kavka.replica.offset_wait import Done
-from kavka.runtime.shard import Port, Shard, State, settle
+from kavka.runtime.shard import CoordinatorState, Port, Shard, settle
 from kavka.runtime.shards import Shards
 
 if TYPE_CHECKING:
     from kavka.coordinator.txn.machine import TransactionCoordinator
     from kavka.coordinator.txn.requests import MarkersDue
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Ask = Callable[[int, Any], Awaitable[Any]]
 """Asks another node; raises KafkaError if it does not answer."""
@@ -58,7 +58,7 @@ NOBODY: Final = -1
 NOT_READY: Final = (CoordinatorNotAvailable, CoordinatorLoadInProgress, NotCoordinator)
 
 
-class Replicas(Protocol):
+class MarkerReplicas(Protocol):
     """Where the partitions are."""
 
     image: MetadataImage
@@ -77,7 +77,7 @@ class LeadingPort(Port, Protocol):
     leader_epoch: int
 
 
-class Marker(NamedTuple):
+class TxnMarkerEntry(NamedTuple):
     """The end of a producer's transaction, for whichever partition."""
 
     producer_id: int
@@ -92,7 +92,7 @@ class MarkerWriter:
 
     def __init__(
         self,
-        replicas: Replicas,
+        replicas: MarkerReplicas,
         groups: Shards[Any],
         force: Callable[[Port, Done], None],
         clock: Clock,
@@ -104,11 +104,11 @@ class MarkerWriter:
         self._clock = clock
         self._timeout_ms = timeout_ms
 
-    async def write(self, partition: TopicPartition, marker: Marker) -> None:
+    async def write(self, partition: TopicPartition, marker: TxnMarkerEntry) -> None:
         """Write a marker and wait until it is committed; raises KafkaError."""
         port = self._replicas.held(partition.topic, partition.partition)
         if port is None:
-            raise UnknownTopicOrPartition(f"{partition} is not held here")
+            raise UnknownTopicOrPartition(f"{partition} has no replica on this node")
         batch = txn_marker_batch(
             commit=marker.commit,
             producer_id=marker.producer_id,
@@ -122,7 +122,7 @@ class MarkerWriter:
         offset = port.append_own(batch, self._clock.now_ms(), marker.version)
         await self._committed(port, offset)
 
-    async def _write_offsets(self, index: int, batch: bytes, marker: Marker) -> None:
+    async def _write_offsets(self, index: int, batch: bytes, marker: TxnMarkerEntry) -> None:
         """The groups whose offsets the transaction commits must hear of it."""
         try:
             shard = self._groups.at(index)
@@ -151,7 +151,7 @@ class MarkerWriter:
 class Markers:
     """Sees to it that the markers of every transaction that this node has decided are written."""
 
-    def __init__(self, replicas: Replicas, writer: MarkerWriter, ask: Ask) -> None:
+    def __init__(self, replicas: MarkerReplicas, writer: MarkerWriter, ask: Ask) -> None:
         self._replicas = replicas
         self._writer = writer
         self._ask = ask
@@ -186,10 +186,10 @@ class Markers:
                 await shard.submit(lambda machine, now_ms: machine.complete(due.transactional_id, due.producer, now_ms))
         except KafkaError as error:
             # The shard starts over, and its machine publishes what is left to do; or it is somebody else's now.
-            log.info("the transaction of %s is not completed here: %s", due.transactional_id, error)
+            logger.info("not completing the transaction of %s here: %s", due.transactional_id, error)
         except Exception:
             # One transaction's fault: it is tried again, and the others are not kept from their end.
-            log.exception("the transaction of %s could not be ended", due.transactional_id)
+            logger.exception("completing the transaction of %s failed, retrying", due.transactional_id)
             return False
         return True
 
@@ -199,36 +199,40 @@ class Markers:
         left = set(due.partitions)
         delay = RETRY_SECONDS
         while True:
-            if shard.state is not State.ACTIVE or shard.machine is not machine:
+            if shard.state is not CoordinatorState.ACTIVE or shard.machine is not machine:
                 return False
             outcomes = await self._write_some(left, self._marker(shard, due))
             for partition, error in outcomes.items():
                 if isinstance(error, TransactionCoordinatorFenced):
-                    log.warning("the marker of %s in %s: %s", due.transactional_id, partition, error)
+                    logger.warning(
+                        "writing the transaction marker of %s to %s failed: %s", due.transactional_id, partition, error
+                    )
                     return False
                 if error is None or isinstance(error, InvalidProducerEpoch | UnsupportedVersion):
                     if error is not None:
-                        log.warning("%s needs no marker of %s: %s", partition, due.transactional_id, error)
+                        logger.warning(
+                            "%s: skipping the transaction marker of %s: %s", partition, due.transactional_id, error
+                        )
                     left.discard(partition)
             if not left:
                 return True
             await asyncio.sleep(delay)
             delay = min(2 * delay, RETRY_MAX_SECONDS)
 
-    def _marker(self, shard: Shard[TransactionCoordinator], due: MarkersDue) -> Marker:
+    def _marker(self, shard: Shard[TransactionCoordinator], due: MarkersDue) -> TxnMarkerEntry:
         port = shard.port
         found = self._replicas.held(*port.topic_partition)
         epoch = found.leader_epoch if found is not None else 0
-        return Marker(due.producer.producer_id, due.producer.producer_epoch, due.commit, epoch, due.version)
+        return TxnMarkerEntry(due.producer.producer_id, due.producer.producer_epoch, due.commit, epoch, due.version)
 
-    async def _write_some(self, partitions: Iterable[TopicPartition], marker: Marker) -> Outcomes:
+    async def _write_some(self, partitions: Iterable[TopicPartition], marker: TxnMarkerEntry) -> Outcomes:
         """Try to write markers to partitions once, wherever they are led."""
         outcomes: Outcomes = {}
         by_node: dict[int, list[TopicPartition]] = defaultdict(list)
         for partition in sorted(partitions):
             leader = self._leader_of(partition)
             if leader is None:
-                log.info("%s is gone: it needs no marker", partition)
+                logger.info("%s was deleted, skipping its transaction marker", partition)
                 outcomes[partition] = None
             else:
                 by_node[leader].append(partition)
@@ -242,22 +246,24 @@ class Markers:
         found = topic.partitions.get(partition.partition) if topic is not None else None
         return None if found is None else found.leader
 
-    async def _write_at(self, node: int, partitions: list[TopicPartition], marker: Marker) -> Outcomes:
+    async def _write_at(self, node: int, partitions: list[TopicPartition], marker: TxnMarkerEntry) -> Outcomes:
         if node != self._replicas.node_id:
             return await self._send(node, partitions, marker)
         outcomes: Outcomes = {}
         for partition, result in zip(
             partitions,
-            await asyncio.gather(*(self._writer.write(one, marker) for one in partitions), return_exceptions=True),
+            await asyncio.gather(
+                *(self._writer.write(partition, marker) for partition in partitions), return_exceptions=True
+            ),
             strict=True,
         ):
             if result is not None and not isinstance(result, KafkaError):
-                log.error("the marker of a transaction in %s", partition, exc_info=result)
+                logger.error("writing a transaction marker to %s failed", partition, exc_info=result)
                 result = UnknownServerError()
             outcomes[partition] = result
         return outcomes
 
-    async def _send(self, node: int, partitions: list[TopicPartition], marker: Marker) -> Outcomes:
+    async def _send(self, node: int, partitions: list[TopicPartition], marker: TxnMarkerEntry) -> Outcomes:
         topics: dict[str, list[int]] = defaultdict(list)
         for topic, index in partitions:
             topics[topic].append(index)
@@ -267,7 +273,9 @@ class Markers:
                     producer_id=marker.producer_id,
                     producer_epoch=marker.producer_epoch,
                     transaction_result=marker.commit,
-                    topics=[WritableTxnMarkerTopic(name=one, partition_indexes=there) for one, there in topics.items()],
+                    topics=[
+                        WritableTxnMarkerTopic(name=name, partition_indexes=there) for name, there in topics.items()
+                    ],
                     coordinator_epoch=marker.coordinator_epoch,
                     transaction_version=marker.version,
                 )

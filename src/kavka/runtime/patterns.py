@@ -1,6 +1,6 @@
 """The topics that clients' patterns match, by RE2: the time is linear in the text, whatever the pattern.
 
-What a pattern matches is kept and goes on with the metadata, so that only new topics are looked at.
+What a pattern matches is kept and goes on with the metadata, so that only new topics are matched.
 """
 
 from __future__ import annotations

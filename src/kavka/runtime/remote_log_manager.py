@@ -9,24 +9,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import Final, Protocol
 
 from kavka.catalog.expiry import (
-    Expired,
+    Copiers,
+    ExpiredRemoteSegment,
     LogSpan,
     Retention,
     all_segments,
-    dangling,
     expired,
     first_readable,
+    leftovers,
+    own_leftovers,
     to_remove,
 )
 from kavka.catalog.partition import PartitionSegments
 from kavka.catalog.segment import DeleteState, RemoteSegment, SegmentState, TopicIdPartition
 from kavka.client.deadline import within
 from kavka.metadata.delta import MetadataDelta
-from kavka.metadata.image import MetadataImage
+from kavka.metadata.image import MetadataImage, ResourceType
 from kavka.metadata.live import LiveSettings
 from kavka.model.clock import Clock
 from kavka.model.errors import InvalidRequest, KafkaError, ResourceNotFound
@@ -42,7 +45,7 @@ from kavka.replica.offloading import Offload, Sealed, lag, next_sealed, open_seg
 from kavka.replica.partition import Partition
 from kavka.runtime.remote_catalog.catalog import Key
 from kavka.runtime.remote_catalog.topic_log import REMOTE_LOG_METADATA
-from kavka.runtime.remote_logs import Budget, Held, RemoteLogs
+from kavka.runtime.remote_logs import Budget, HeldPartitions, RemoteLogs
 from kavka.tiered.objects.base import StoreError
 from kavka.tiered.objects.layout import SegmentRef
 from kavka.tiered.objects.manifest import Part
@@ -53,12 +56,17 @@ logger = logging.getLogger(__name__)
 THROTTLED_SECONDS: Final = 0.2
 UNREADY_SECONDS: Final = 0.5
 """How soon it is looked again while the catalogue is not read to its end."""
+COPY_SECONDS: Final = 1800.0
+"""How long a copy may take before whoever makes it gives it up."""
+ABANDONED_MS: Final = 2 * 1000 * int(COPY_SECONDS)
+"""How long after its start a copy of a broker that is in service is taken for one that nobody makes any more: clocks of
+brokers differ."""
 MISSING_INTERVALS: Final = 3
 """For how many intervals between looks a topic has to be missing in the metadata before what it had is given up,
 unless it was seen being deleted: this node's metadata may be behind that of whoever wrote of the topic."""
 
 
-class Partitions(Held, Protocol):
+class Partitions(HeldPartitions, Protocol):
     """The partitions of this node, and the metadata that they follow."""
 
     @property
@@ -81,7 +89,7 @@ class Segments(Protocol):
         """Remove all that is stored of a segment."""
 
 
-class Counts:
+class RemoteLogCounts:
     """What was done since the start."""
 
     def __init__(self) -> None:
@@ -105,7 +113,9 @@ class RemoteLogManager:
         clock: Clock,
         budget: Budget,
         new_id: Callable[[], Uuid],
+        unheard: Callable[[], bool],
     ) -> None:
+        """`unheard` tells whether the controller has been silent for so long that the metadata may be old."""
         self._node_id = node_id
         self._replicas = replicas
         self._logs = logs
@@ -115,72 +125,110 @@ class RemoteLogManager:
         self._clock = clock
         self._budget = budget
         self._new_id = new_id
+        self._unheard = unheard
         self._tasks: asyncio.TaskGroup | None = None
         self._work = {
-            "copy": Lane(self._copy, lambda: settings[REMOTE_LOG_MANAGER_COPIER_THREAD_POOL_SIZE]),
-            "expire": Lane(self._expire, lambda: settings[REMOTE_LOG_MANAGER_EXPIRATION_THREAD_POOL_SIZE]),
+            "copy": TaskQueue(self._copy, lambda: settings[REMOTE_LOG_MANAGER_COPIER_THREAD_POOL_SIZE]),
+            "expire": TaskQueue(self._expire, lambda: settings[REMOTE_LOG_MANAGER_EXPIRATION_THREAD_POOL_SIZE]),
+            "end own": TaskQueue(self._end_own, lambda: settings[REMOTE_LOG_MANAGER_EXPIRATION_THREAD_POOL_SIZE]),
         }
         self._in_flight: set[Uuid] = set()
         self._missing_since_ms: dict[Key, int] = {}
         self._deleted: set[Uuid] = set()
         self._woken = asyncio.Event()
-        self.counts = Counts()
+        self._changed: set[Key] = set()
+        self.counts = RemoteLogCounts()
 
     # -- following the metadata
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Look again after a committed change of the metadata that concerns partitions."""
+        """Look again at the partitions that a committed change of the metadata concerns."""
         for topic in delta.deleted_topics.values():
             self._deleted.add(topic.id)
             for index in topic.partitions:
                 self._logs.forget((topic.id, index))
-        if delta.deleted_topics or delta.created_topics or delta.changed_partitions or delta.configs:
+        self._changed.update((topic.id, index) for topic in delta.created_topics.values() for index in topic.partitions)
+        self._changed.update((id, index) for id, indexes in delta.changed_partitions.items() for index in indexes)
+        configured = {resource.name for resource in delta.configs if resource.type == ResourceType.TOPIC}
+        for topic in (image.topics.by_name[name] for name in configured if name in image.topics.by_name):
+            self._changed.update((topic.id, index) for index in topic.partitions)
+        if delta.deleted_topics or self._changed:
             self._woken.set()
 
     async def run(self) -> None:
-        """Tend until cancelled."""
+        """Tend until cancelled: all partitions in intervals, those that have changed at once."""
+        loop = asyncio.get_running_loop()
+        next_full = loop.time()
         async with asyncio.TaskGroup() as self._tasks:
             while True:
                 self._woken.clear()
-                self._look()
-                seconds = self._settings[REMOTE_LOG_MANAGER_TASK_INTERVAL_MS] / 1000
+                changed, self._changed = self._changed, set()
+                due = loop.time() >= next_full
+                self._look(None if due else changed)
+                if due:
+                    seconds = self._settings[REMOTE_LOG_MANAGER_TASK_INTERVAL_MS] / 1000
+                    next_full = loop.time() + (min(seconds, UNREADY_SECONDS) if self._catalog.unready else seconds)
                 try:
-                    async with within(min(seconds, UNREADY_SECONDS) if self._catalog.unready else seconds):
+                    async with within(max(0.0, next_full - loop.time())):
                         await self._woken.wait()
                 except TimeoutError:
                     pass
 
-    def _look(self) -> None:
-        """Begin what is to be done, one piece of work of each kind per partition at a time."""
-        partitions, led_homes = set[Key](), set[int]()
+    def _look(self, only: Collection[Key] | None) -> None:
+        """Begin what is to be done, of all partitions or of some, one piece of work of each kind at a time for each."""
+        partitions, led_metadata_partitions = set[Key](), set[int]()
         for partition in self._replicas:
             if partition.topic_partition.topic == REMOTE_LOG_METADATA:
                 if partition.leads:
-                    led_homes.add(partition.topic_partition.partition)
+                    led_metadata_partitions.add(partition.topic_partition.partition)
             elif partition.tier is not None or partition.rules.deletes_tier:
                 key = partition.topic_id, partition.topic_partition.partition
                 partitions.add(key)
-                if partition.leads and self._catalog.is_ready(key):
+                if partition.leads and (only is None or key in only) and self._catalog.is_ready(key):
                     if partition.tier is not None and not partition.rules.copy_disabled:
                         self._work["copy"].wanted[key] = None
                     self._work["expire"].wanted[key] = None
-        self._catalog.require(partitions, led_homes)
-        self._look_for_deleted(led_homes)
+        self._catalog.require(partitions | self._work["copy"].running, led_metadata_partitions)
+        self._look_for_deleted(led_metadata_partitions)
+        self._look_for_own()
         self._start()
 
-    def _look_for_deleted(self, led_homes: set[int]) -> None:
-        """Whoever leads what remembers a partition finishes its deletion: the topic itself has no leader any more."""
+    def _look_for_deleted(self, led_metadata_partitions: set[int]) -> None:
+        """Whoever leads what remembers a partition finishes its deletion: the topic itself has no leader any more.
+
+        A node that hears nothing of the controller would take every topic that is newer than its metadata for deleted.
+        """
+        if self._unheard():
+            self._missing_since_ms = {}
+            return
         catalogue, topics = self._catalog.live, self._replicas.image.topics.by_id
         now_ms = self._clock.monotonic_ms()
         before_ms = now_ms - MISSING_INTERVALS * self._settings[REMOTE_LOG_MANAGER_TASK_INTERVAL_MS]
         missing: dict[Key, int] = {}
         for key, held in catalogue.partitions.items() if catalogue is not None else ():
-            if key[0] not in topics and held.home in led_homes and self._catalog.is_ready(key):
+            topic_id, _ = key
+            if (
+                topic_id not in topics
+                and held.metadata_partition in led_metadata_partitions
+                and self._catalog.is_ready(key)
+            ):
                 missing[key] = since_ms = self._missing_since_ms.get(key, now_ms)
-                if since_ms <= before_ms or key[0] in self._deleted or held.delete_state is not None:
+                if since_ms <= before_ms or topic_id in self._deleted or held.delete_state is not None:
                     self._work["expire"].wanted[key] = None
         self._missing_since_ms = missing
-        self._deleted &= {key[0] for key in missing}
+        self._deleted &= {topic_id for topic_id, _ in missing}
+
+    def _look_for_own(self) -> None:
+        """Whoever has begun a copy ends it, leader or not: others leave it alone for as long as this node serves."""
+        live, copiers = self._catalog.live, self._copiers()
+        for key, held in live.partitions.items() if live is not None else ():
+            if self._catalog.is_ready(key) and own_leftovers(held, copiers):
+                self._work["end own"].wanted[key] = None
+
+    def _copiers(self) -> Copiers:
+        brokers = self._replicas.image.cluster.brokers
+        in_service = {node_id for node_id, broker in brokers.items() if not broker.fenced}
+        return Copiers(self._node_id, self._in_flight, in_service, self._clock.now_ms() - ABANDONED_MS)
 
     def _start(self) -> None:
         if self._tasks is None:
@@ -189,13 +237,13 @@ class RemoteLogManager:
             for key in lane.next():
                 self._tasks.create_task(self._tend(lane, key))
 
-    async def _tend(self, lane: Lane, key: Key) -> None:
+    async def _tend(self, lane: TaskQueue, key: Key) -> None:
         try:
             await lane.work(key)
         except (KafkaError, StoreError) as error:
             logger.warning("%s: %s; it is tried again", self._name(key), error)
         except Exception:
-            logger.exception("%s could not be tended; it is tried again", self._name(key))
+            logger.exception("%s: remote log task failed, retrying", self._name(key))
         finally:
             lane.running.discard(key)
         self._start()
@@ -212,7 +260,6 @@ class RemoteLogManager:
         if partition is None:
             return
         name, epoch = TopicIdPartition(*key, partition.topic_partition.topic), partition.leader_epoch
-        await self._clean_up(name)
         while partition.leads and partition.leader_epoch == epoch and partition.tier is not None:
             done = partition.tier.end_offset
             sealed = next_sealed(partition, done) if done is not None and not partition.rules.copy_disabled else None
@@ -244,20 +291,21 @@ class RemoteLogManager:
         try:
             await self._catalog.write(name, lambda catalogue: catalogue.start_copy(name, segment))
             custom = await self._stored(name, segment, files)
-            await self._move(name, segment, SegmentState.COPY_SEGMENT_FINISHED, custom)
+            await self._finish(name, segment, custom)
         finally:
             files.release()
             self._in_flight.discard(segment.id)
         self.counts.copied_segments += 1
         self.counts.copied_bytes += sealed.size_bytes
         offsets = sealed.start_offset, sealed.end_offset
-        logger.info("%s: copied offsets %d to %d as %s", partition.topic_partition, *offsets, segment.id)
+        logger.info("%s: copied offsets %d to %d to remote segment %s", partition.topic_partition, *offsets, segment.id)
 
     async def _stored(self, name: TopicIdPartition, segment: RemoteSegment, files: Offload) -> bytes:
         """Store a segment; if that fails, nothing of it is left, or the catalogue knows that it is to go."""
         most = self._settings[REMOTE_LOG_METADATA_CUSTOM_METADATA_MAX_BYTES]
         try:
-            custom = await self._store.put(name, segment, files.parts)
+            async with within(COPY_SECONDS):
+                custom = await self._store.put(name, segment, files.parts)
             if len(custom) > most:
                 raise InvalidRequest(f"{len(custom)} bytes of custom metadata: at most {most} are allowed")
         except Exception:
@@ -266,17 +314,32 @@ class RemoteLogManager:
             raise
         return custom
 
-    async def _clean_up(self, name: TopicIdPartition) -> None:
+    async def _finish(self, name: TopicIdPartition, segment: RemoteSegment, custom: bytes) -> None:
+        """Say that a segment is stored; if it was given up meanwhile, what is stored of it goes."""
+        with suppress(InvalidRequest, ResourceNotFound):  # it is looked below what has become of it
+            await self._move(name, segment, SegmentState.COPY_SEGMENT_FINISHED, custom)
+        found = self._catalog.partition((name.topic_id, name.partition)).get(segment.id)
+        if found is None or found.state is SegmentState.DELETE_SEGMENT_STARTED:
+            await self._store.delete(SegmentRef.of(name, segment))
+            raise ResourceNotFound(f"remote segment {segment.id} was deleted while it was copied")
+
+    async def _clean_up(
+        self, name: TopicIdPartition, find: Callable[[PartitionSegments, Copiers], list[RemoteSegment]]
+    ) -> None:
         """Remove what was begun by somebody who will not finish it: an earlier leader, or an earlier run of this one.
 
         All that is in the log is read before: what looks unfinished may have been finished a moment ago.
         """
         key = name.topic_id, name.partition
-        if dangling(self._catalog.partition(key), self._in_flight):
+        if find(self._catalog.partition(key), self._copiers()):
             await self._catalog.catch_up(key)
-            for segment in dangling(self._catalog.partition(key), self._in_flight):
-                logger.info("%s-%d: the copy %s was never finished: removed", name.topic, name.partition, segment.id)
+            for segment in find(self._catalog.partition(key), self._copiers()):
+                logger.info("%s-%d: deleted unfinished remote segment %s", name.topic, name.partition, segment.id)
                 await self._give_up(name, segment)
+
+    async def _end_own(self, key: Key) -> None:
+        """Remove what this node has begun to copy and does not copy any more, whoever leads by now."""
+        await self._clean_up(self._catalog.partition(key).name, own_leftovers)
 
     async def _give_up(self, name: TopicIdPartition, segment: RemoteSegment) -> None:
         """Remove a segment that nobody can have read."""
@@ -284,6 +347,8 @@ class RemoteLogManager:
         try:
             await self._move(name, segment, SegmentState.DELETE_SEGMENT_STARTED)
             await self._remove(name, segment)
+        except ResourceNotFound:  # the next leader has given it up, before all of this was stored
+            await self._store.delete(SegmentRef.of(name, segment))
         finally:
             self._logs.condemned.discard(segment.id)
 
@@ -301,7 +366,7 @@ class RemoteLogManager:
     # -- letting go
 
     async def _expire(self, key: Key) -> None:
-        """Announce what has to go, and remove what was announced long enough ago."""
+        """Announce the segments to be deleted, and delete those announced long enough ago."""
         held = self._catalog.partition(key)
         partition = self._replicas.held(*key)
         if key[0] not in self._replicas.image.topics.by_id:
@@ -310,6 +375,7 @@ class RemoteLogManager:
             return
         elif partition.tier is not None:
             name = TopicIdPartition(*key, partition.topic_partition.topic)
+            await self._clean_up(name, leftovers)
             await self._announce(name, self._expired(partition, held))
             await self._remove_announced(name)
         else:  # it keeps nothing remote any more: its log begins on this disk
@@ -317,23 +383,20 @@ class RemoteLogManager:
             await self._announce(name, all_segments(held, "the topic is not tiered any more"))
             await self._remove_announced(name)
 
-    def _expired(self, partition: Partition, held: PartitionSegments) -> list[Expired]:
-        tier = partition.tier
-        end = tier.end_offset if tier is not None else None
-        if end is None:
-            return []
-        log = LogSpan(
-            partition.lineage, partition.log_start_offset, partition.log_end_offset, partition.local_bytes_from(end)
-        )
+    def _expired(self, partition: Partition, held: PartitionSegments) -> list[ExpiredRemoteSegment]:
+        lineage, end = self._logs.lineage_of(partition), partition.log_end_offset
+        # Not from where the copies end that are there: what expired remotely may still be on this disk.
+        copied, _ = held.copied_up_to(lineage, end)
+        log = LogSpan(lineage, partition.log_start_offset, end, partition.local_bytes_from(copied + 1))
         found = expired(held, log, Retention(*partition.retention), self._clock.now_ms())
         start = max(found.log_start_offset, first_readable(held, log, partition.local_log_start_offset))
         if start > partition.log_start_offset:
             partition.expire_before(start)  # first: nobody is to be sent to what goes
-        return [one for one in found.segments if one.segment.id not in self._in_flight]
+        return [candidate for candidate in found.segments if candidate.segment.id not in self._in_flight]
 
-    async def _announce(self, name: TopicIdPartition, going: list[Expired]) -> None:
+    async def _announce(self, name: TopicIdPartition, going: list[ExpiredRemoteSegment]) -> None:
         for segment, reason in going:
-            logger.info("%s-%d: remote segment %s goes: %s", name.topic, name.partition, segment.id, reason)
+            logger.info("%s-%d: deleting remote segment %s: %s", name.topic, name.partition, segment.id, reason)
             await self._move(name, segment, SegmentState.DELETE_SEGMENT_STARTED)
 
     async def _remove_announced(self, name: TopicIdPartition) -> None:
@@ -371,7 +434,7 @@ class RemoteLogManager:
         await self._remove_announced(name)
         if not len(held):
             await self._mark(name, DeleteState.DELETE_PARTITION_FINISHED)
-            logger.info("%s-%d: nothing remote is left of the deleted topic", name.topic, name.partition)
+            logger.info("%s-%d: all remote segments of the deleted topic are deleted", name.topic, name.partition)
 
     async def _mark(self, name: TopicIdPartition, state: DeleteState) -> None:
         now_ms = self._clock.now_ms()
@@ -387,12 +450,12 @@ class RemoteLogManager:
         segments = size = 0
         for partition in self._replicas:
             if partition.leads and partition.tier is not None and not partition.rules.copy_disabled:
-                waiting = lag(partition, partition.tier.end_offset or 0)
-                segments, size = segments + waiting[0], size + waiting[1]
+                lag_segments, lag_bytes = lag(partition, partition.tier.end_offset or 0)
+                segments, size = segments + lag_segments, size + lag_bytes
         return segments, size
 
 
-class Lane:
+class TaskQueue:
     """One kind of work: for which partitions it is wanted and under way, and how much of it at the same time."""
 
     def __init__(self, work: Callable[[Key], Awaitable[None]], most: Callable[[], int]) -> None:

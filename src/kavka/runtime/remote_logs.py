@@ -10,20 +10,21 @@ import asyncio
 import logging
 from asyncio import Future
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from kavka.catalog.lineage import Lineage, shared_end
 from kavka.catalog.partition import PartitionSegments
 from kavka.catalog.segment import RemoteSegment, TopicIdPartition
 from kavka.model.errors import KafkaError, KafkaStorageError, OffsetOutOfRange, ReplicaNotAvailable
 from kavka.model.types import TopicPartition, Uuid
+from kavka.pacing.turn import Turn
 from kavka.replica.partition import Partition
 from kavka.replica.rules import TopicRules
 from kavka.replica.tier import (
-    OffsetElsewhere,
-    RecordsElsewhere,
+    RemoteOffsetLookup,
+    RemoteRead,
+    RemoteStateRead,
     StateBefore,
-    StateElsewhere,
     TieredRecords,
     TimestampOffset,
 )
@@ -35,7 +36,6 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-STEPS_AT_A_TIME: Final = 200
 HELD_BACK_SECONDS: Final = 0.2
 """How long a read waits that there is no room for, before its client is told to ask again."""
 
@@ -44,17 +44,24 @@ class Budget(Protocol):
     """How fast bytes may move; over it, one waits."""
 
     def exceeded(self, now_ms: int) -> bool:
-        """Whether more were moved of late than may be."""
+        """Whether more were moved recently than may be."""
 
     def record(self, size: int, now_ms: int) -> None:
         """So many were moved."""
 
 
-class Held(Protocol):
+class HeldPartitions(Protocol):
     """The partitions of this node."""
 
     def held(self, topic: str | Uuid, index: int) -> Partition | None:
         """A partition if it is held here."""
+
+
+class _Serving(NamedTuple):
+    """What reads are answered from."""
+
+    catalog: RemoteCatalog
+    replicas: HeldPartitions
 
 
 class RemoteLogs:
@@ -68,7 +75,7 @@ class RemoteLogs:
         max_pending: Callable[[], int],
     ) -> None:
         self.reader = reader
-        self._serving: tuple[RemoteCatalog, Held] | None = None
+        self._serving: _Serving | None = None
         self.condemned: set[Uuid] = set()
         """Segments that are about to be deleted: what only they have is not safe to lose here."""
         self._budget = budget
@@ -82,20 +89,30 @@ class RemoteLogs:
         self.failed_reads = 0
         self.held_back = 0
 
-    def serve(self, catalog: RemoteCatalog, replicas: Held) -> None:
+    def serve(self, catalog: RemoteCatalog, replicas: HeldPartitions) -> None:
         """Answer from a catalogue for partitions that are loaded; before, nothing is known."""
-        self._serving = catalog, replicas
+        self._serving = _Serving(catalog, replicas)
 
     @property
     def catalog(self) -> RemoteCatalog:
         """What says which remote segments there are; ReplicaNotAvailable before there is one."""
         if self._serving is None:
             raise ReplicaNotAvailable("the remote log metadata has not been opened yet")
-        return self._serving[0]
+        return self._serving.catalog
 
     def partition(self, key: Key) -> Partition | None:
         """A partition that is held here and loaded."""
-        return self._serving[1].held(*key) if self._serving is not None else None
+        return self._serving.replicas.held(*key) if self._serving is not None else None
+
+    def lineage_of(self, partition: Partition) -> Lineage:
+        """The leader epochs of a partition; those that its log has lost are taken from its remote segments."""
+        lineage, start, end = partition.lineage, partition.log_start_offset, partition.log_end_offset
+        if (lineage[0][1] if lineage else end) > start:
+            held = self.catalog.partition((partition.topic_id, partition.topic_partition.partition))
+            found = held.reaching_back(lineage, start, end)
+            if found != lineage:
+                partition.restore_lineage(found)
+        return partition.lineage
 
     def tier_of(self, topic_id: Uuid, topic_partition: TopicPartition, rules: TopicRules) -> RemoteLog:
         """What stands behind the log of a partition."""
@@ -140,7 +157,7 @@ class RemoteLogs:
         found: Future[T] | None = self._under_way.get(key)
         if found is None:
             if self._tasks is None:
-                raise ReplicaNotAvailable("remote segments are not read yet")
+                raise ReplicaNotAvailable("tiered storage is not read yet")
             found = self._under_way[key] = asyncio.get_running_loop().create_future()
             self._tasks.create_task(self._perform(key, work, found))
         return found
@@ -155,7 +172,7 @@ class RemoteLogs:
             future.exception()  # nobody may be waiting any more, and that is no fault
         except Exception as error:
             self.failed_reads += 1
-            logger.exception("a remote segment could not be read")
+            logger.exception("reading a remote segment failed")
             future.set_exception(KafkaStorageError(f"{type(error).__name__}: {error}"))
             future.exception()
         finally:
@@ -178,7 +195,7 @@ class RemoteLog:
     def _partition(self) -> Partition:
         found = self._logs.partition(self.key)
         if found is None:
-            raise ReplicaNotAvailable(f"{self.name.topic}-{self.name.partition} is not here yet")
+            raise ReplicaNotAvailable(f"{self.name.topic}-{self.name.partition} has no replica on this node yet")
         return found
 
     @property
@@ -187,16 +204,14 @@ class RemoteLog:
         logs, partition = self._logs, self._logs.partition(self.key)
         if partition is None or not logs.catalog.is_ready(self.key):
             return None
-        held, lineage = logs.catalog.partition(self.key), partition.lineage
+        held, lineage = logs.catalog.partition(self.key), logs.lineage_of(partition)
         if held.copied_up_to(lineage, partition.log_end_offset)[0] < 0:
             return 0
         return held.covered_up_to(partition.local_log_start_offset, lineage, logs.condemned)
 
-    def read(
-        self, offset: int, max_bytes: int, up_to_offset: int, *, min_one: bool, committed: bool
-    ) -> RecordsElsewhere:
+    def read(self, offset: int, max_bytes: int, up_to_offset: int, *, min_one: bool, committed: bool) -> RemoteRead:
         """Read from the segment that has an offset, up to its end at most."""
-        held, lineage = self._logs.catalog.partition(self.key), self._partition().lineage
+        held, lineage = self._logs.catalog.partition(self.key), self._logs.lineage_of(self._partition())
         segment = held.find(offset, lineage)
         if segment is None:
             raise OffsetOutOfRange(f"no remote segment has offset {offset} of {self.name.topic}-{self.name.partition}")
@@ -209,7 +224,7 @@ class RemoteLog:
     async def _read(
         self, segment: RemoteSegment, offset: int, max_bytes: int, last: int, min_one: bool, committed: bool
     ) -> TieredRecords:
-        logs, lineage = self._logs, self._partition().lineage
+        logs, lineage = self._logs, self._logs.lineage_of(self._partition())
         held = logs.catalog.partition(self.key)
         following = held.following(segment, lineage)
         found = await logs.reader.read(self.name, segment, offset, max_bytes, end_offset=last, following=following)
@@ -227,19 +242,17 @@ class RemoteLog:
         """The aborted transactions of a range: their markers may be in any later segment (KIP-1058)."""
         found: list[tuple[int, int]] = []
         after: RemoteSegment | None = segment
-        steps = 0
+        turn = Turn()
         while after is not None:
-            some, done = await self._logs.reader.aborted(self.name, after, first, upper)
-            found += [(one.producer_id, one.first_offset) for one in some]
+            transactions, done = await self._logs.reader.aborted(self.name, after, first, upper)
+            found += [(aborted.producer_id, aborted.first_offset) for aborted in transactions]
             if done:
                 break
             after = held.following(after, lineage)
-            steps += 1
-            if steps % STEPS_AT_A_TIME == 0:
-                await asyncio.sleep(0)
+            await turn.breathe()
         return list(dict.fromkeys(found))
 
-    def search_timestamp(self, timestamp: int, from_offset: int) -> OffsetElsewhere:
+    def search_timestamp(self, timestamp: int, from_offset: int) -> RemoteOffsetLookup:
         """The first record from an offset on that is at least this late."""
         self._logs.catalog.partition(self.key)
         return self._logs.begin(
@@ -248,7 +261,7 @@ class RemoteLog:
 
     async def _search(self, timestamp: int, from_offset: int) -> TimestampOffset | None:
         partition, catalog = self._partition(), self._logs.catalog
-        segments = catalog.partition(self.key).valid(partition.lineage, partition.log_end_offset)
+        segments = catalog.partition(self.key).valid(self._logs.lineage_of(partition), partition.log_end_offset)
         for segment in segments:
             late = segment.max_timestamp_ms < 0 or segment.max_timestamp_ms >= timestamp
             if not late or segment.end_offset < from_offset:
@@ -259,7 +272,7 @@ class RemoteLog:
             from_offset = max(from_offset, segment.end_offset + 1)
         return None
 
-    def state_after(self, offset: int, leader_epoch: int) -> StateElsewhere:
+    def state_after(self, offset: int, leader_epoch: int) -> RemoteStateRead:
         """What a log has to know that begins after the segment which has an offset of a leader epoch."""
         segment = self._logs.catalog.partition(self.key).lookup(leader_epoch, offset)
         if segment is None:
@@ -272,9 +285,9 @@ class RemoteLog:
         return StateBefore(segment.end_offset + 1, epochs, producers)
 
 
-def nothing(offset: int) -> RecordsElsewhere:
+def nothing(offset: int) -> RemoteRead:
     """An answer without records, after a while: whoever asks again may get some."""
     loop = asyncio.get_running_loop()
-    future: RecordsElsewhere = loop.create_future()
+    future: RemoteRead = loop.create_future()
     loop.call_later(HELD_BACK_SECONDS, future.set_result, TieredRecords(b"", offset))
     return future

@@ -39,10 +39,10 @@ from kavka.records.builder import BatchBuilder
 from kavka.replica.offset_wait import Done, OffsetWait
 from kavka.runtime.timers import Timer, Timers
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-M = TypeVar("M", bound="Machine")
+M = TypeVar("M", bound="StateMachine")
 Decide = Callable[[M, int], Transition[T]]
 """Asks a machine for a decision, at a time in milliseconds."""
 
@@ -86,7 +86,7 @@ class Port(Protocol):
         """Call back once what is before an offset is committed, perhaps at once; or with why it will not be here."""
 
 
-class Machine(Protocol):
+class StateMachine(Protocol):
     """A pure state machine; `replay` is the only writer of what the log remembers."""
 
     def replay(self, record: Any, offset: int, producer_id: int = -1) -> None:
@@ -118,7 +118,7 @@ class RecordCodec(Protocol):
         """The record of a key and a value; never raises."""
 
 
-class Surroundings(NamedTuple):
+class ShardRuntime(NamedTuple):
     """What all shards of a node share."""
 
     loop: asyncio.AbstractEventLoop
@@ -135,7 +135,7 @@ class Surroundings(NamedTuple):
     """Is told what a shard's machine publishes."""
 
 
-class State(Enum):
+class CoordinatorState(Enum):
     """How far a shard is."""
 
     LOADING = "loading"
@@ -144,7 +144,7 @@ class State(Enum):
     CLOSED = "closed"
 
 
-class Written:
+class UncommittedBatch:
     """A batch that is in the log but perhaps not committed, and who waits for it."""
 
     __slots__ = ("committed", "deadline_ms", "forced", "wait", "waiting")
@@ -171,21 +171,21 @@ class Shard(Generic[M]):
         port: Port,
         machine: M,
         codec: RecordCodec,
-        around: Surroundings,
+        around: ShardRuntime,
         failed: Callable[[Shard[M]], None],
     ) -> None:
         self.port = port
         self.led_since = port.led_since
         self.machine = machine
         self.codec = codec
-        self.state = State.LOADING
+        self.state = CoordinatorState.LOADING
         self._around = around
         self._failed = failed
         self._broken: KafkaError | None = None
         self._builder: BatchBuilder | None = None
         self._next_offset = 0
         self._unwritten: list[Done] = []
-        self._written: deque[Written] = deque()
+        self._written: deque[UncommittedBatch] = deque()
         self._parked: dict[Hashable, asyncio.Future[Any]] = {}
         self._timers: dict[Hashable, Timer] = {}
         self._flushing: asyncio.Handle | None = None
@@ -199,7 +199,7 @@ class Shard(Generic[M]):
 
         A decision that parks the request is answered under its token, by an effect of this or a later decision.
         """
-        if self.state is not State.ACTIVE:
+        if self.state is not CoordinatorState.ACTIVE:
             raise self.refusal()
         now_ms = self._around.clock.now_ms()
         transition = decide(self.machine, now_ms)
@@ -219,7 +219,7 @@ class Shard(Generic[M]):
 
     async def submit_transactional(self, decide: Decide[M, T], producer_id: int, producer_epoch: int) -> T:
         """Let the machine decide what a producer's transaction writes: it counts once the transaction is committed."""
-        if self.state is not State.ACTIVE:
+        if self.state is not CoordinatorState.ACTIVE:
             raise self.refusal()
         now_ms = self._around.clock.now_ms()
         transition = decide(self.machine, now_ms)
@@ -241,7 +241,7 @@ class Shard(Generic[M]):
 
     async def end_transaction(self, marker: bytes, producer_id: int, *, committed: bool, version: int = 0) -> None:
         """Write the marker that ends a producer's transaction, and let the machine act on it."""
-        if self.state is not State.ACTIVE:
+        if self.state is not CoordinatorState.ACTIVE:
             raise self.refusal()
         self._require(self.flush())
         self._append_apart(marker, 1, self._around.clock.now_ms(), version)
@@ -265,9 +265,9 @@ class Shard(Generic[M]):
 
     def refusal(self) -> KafkaError:
         """Why this shard takes no requests."""
-        if self.state is State.LOADING:
+        if self.state is CoordinatorState.LOADING:
             return CoordinatorLoadInProgress(f"{self.port.topic_partition} is being loaded")
-        return NotCoordinator(f"{self.port.topic_partition} is not coordinated here")
+        return NotCoordinator(f"this node is not the coordinator of {self.port.topic_partition}")
 
     async def _all_committed(self) -> None:
         waiter: asyncio.Future[None] = self._around.loop.create_future()
@@ -306,7 +306,7 @@ class Shard(Generic[M]):
         def committed(error: KafkaError | None) -> None:
             if error is None:
                 self._around.publish(self, news)
-            elif self.state is State.ACTIVE:
+            elif self.state is CoordinatorState.ACTIVE:
                 self._when_committed(committed)
 
         self._when_committed(committed)
@@ -325,14 +325,14 @@ class Shard(Generic[M]):
 
     def run(self, decide: Decide[M, None]) -> None:
         """Let the machine decide for itself; nobody waits for it."""
-        if self.state is not State.ACTIVE:
+        if self.state is not CoordinatorState.ACTIVE:
             return
         now_ms = self._around.clock.now_ms()
         try:
             self.carry_out(decide(self.machine, now_ms), now_ms)
         except Exception:
             # The machine may have stopped halfway: what the log says is the only sure ground.
-            log.exception("%s: the coordinator failed and starts over", self.port.topic_partition)
+            logger.exception("%s: coordinator failed, reloading the shard", self.port.topic_partition)
             self.start_over(UnknownServerError("the coordinator failed"))
 
     # -- writing ------------------------------------------------------------------------------------
@@ -354,7 +354,9 @@ class Shard(Generic[M]):
                 builder.append(key, value, now_ms)
                 self._next_offset += 1
         except Exception:
-            log.exception("%s: a decision cannot be replayed", self.port.topic_partition)
+            logger.exception(
+                "%s: cannot replay the coordinator's own records, reloading the shard", self.port.topic_partition
+            )
             self.start_over(UnknownServerError("a decision of the coordinator cannot be replayed"))
 
     def _make_room(self, size: int) -> None:
@@ -385,7 +387,7 @@ class Shard(Generic[M]):
             if first + builder.count != self._next_offset:
                 raise NotCoordinator(f"somebody else wrote to {self.port.topic_partition}")
         except KafkaError as error:
-            log.warning("%s: cannot write: %s", self.port.topic_partition, error)
+            logger.warning("%s: append failed: %s", self.port.topic_partition, error)
             self._unwritten = waiting
             self.start_over(error)
             return False
@@ -398,15 +400,15 @@ class Shard(Generic[M]):
         if not written.forced:
             self._around.force(self.port, lambda error: self._forced(written, error))
 
-    def _await_commit(self, waiting: list[Done], *, forced: bool = True) -> Written:
+    def _await_commit(self, waiting: list[Done], *, forced: bool = True) -> UncommittedBatch:
         deadline_ms = self._around.clock.monotonic_ms() + self._around.commit_timeout_ms
-        written = Written(waiting, deadline_ms, forced)
+        written = UncommittedBatch(waiting, deadline_ms, forced)
         self._written.append(written)
         written.wait = self.port.when_committed(self._next_offset, lambda error: self._committed(written, error))
         self._settle()
         return written
 
-    def _forced(self, written: Written, error: KafkaError | None) -> None:
+    def _forced(self, written: UncommittedBatch, error: KafkaError | None) -> None:
         if written not in self._written:
             return
         if error is not None:
@@ -426,7 +428,7 @@ class Shard(Generic[M]):
         else:
             done(None)
 
-    def _committed(self, written: Written, error: KafkaError | None) -> None:
+    def _committed(self, written: UncommittedBatch, error: KafkaError | None) -> None:
         """A batch is committed; or another node leads now, and this shard is soon closed, or loaded anew."""
         if error is not None:
             written.tell(coordinator_error(error))
@@ -449,10 +451,10 @@ class Shard(Generic[M]):
     def _give_up(self) -> None:
         """Tell those who have waited for a commit too long; what they wrote may still become committed."""
         now_ms = self._around.clock.monotonic_ms()
-        late = [one for one in self._written if one.deadline_ms <= now_ms]
-        for one in late:
-            one.deadline_ms = now_ms + self._around.commit_timeout_ms
-            one.tell(coordinator_error(RequestTimedOut("not committed in time")))
+        late = [write for write in self._written if write.deadline_ms <= now_ms]
+        for write in late:
+            write.deadline_ms = now_ms + self._around.commit_timeout_ms
+            write.tell(coordinator_error(RequestTimedOut("the records were not committed in time")))
         self._commit_timer = None
         self._settle()
 
@@ -460,7 +462,7 @@ class Shard(Generic[M]):
 
     def loaded(self) -> None:
         """All of the log was replayed: take requests from now on."""
-        self.state = State.ACTIVE
+        self.state = CoordinatorState.ACTIVE
         self._next_offset = self.port.log_end_offset
         self._await_commit([])  # what an earlier leader wrote last: nobody shall hear of it before it is committed
         self.run(lambda machine, now_ms: machine.on_loaded(now_ms))
@@ -470,7 +472,7 @@ class Shard(Generic[M]):
 
     def on_metadata(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """The cluster's metadata has changed; a machine that is being loaded hears of it afterwards."""
-        if self.state is State.LOADING:
+        if self.state is CoordinatorState.LOADING:
             self._missed.append((image, delta))
         else:
             self.run(lambda machine, _: machine.on_metadata(image, delta))
@@ -478,21 +480,24 @@ class Shard(Generic[M]):
     def start_over(self, error: KafkaError) -> None:
         """The machine is ahead of the log, or astray: tell all who wait, and have it loaded anew."""
         self._broken = coordinator_error(error)
-        self._stop(State.LOADING, self._broken)
+        self._stop(CoordinatorState.LOADING, self._broken)
         self._failed(self)
 
     def restart(self, machine: M) -> None:
         """Begin anew with an empty machine, which is to be loaded."""
         self.machine = machine
-        self.state = State.LOADING
+        self.state = CoordinatorState.LOADING
         self._broken = None
         self._missed = []
 
     def close(self) -> None:
-        """The partition is led by another node, or gone."""
-        self._stop(State.CLOSED, NotCoordinator(f"{self.port.topic_partition} is not coordinated here any more"))
+        """The leader of the partition is another node, or it is gone."""
+        self._stop(
+            CoordinatorState.CLOSED,
+            NotCoordinator(f"this node is not the coordinator of {self.port.topic_partition} any more"),
+        )
 
-    def _stop(self, state: State, error: KafkaError) -> None:
+    def _stop(self, state: CoordinatorState, error: KafkaError) -> None:
         self.state = state
         for timer in self._timers.values():
             timer.cancel()
@@ -503,11 +508,11 @@ class Shard(Generic[M]):
         if self._commit_timer is not None:
             self._commit_timer.cancel()
             self._commit_timer = None
-        for one in self._written:
-            if one.wait is not None:
-                one.wait.cancel()
+        for write in self._written:
+            if write.wait is not None:
+                write.wait.cancel()
         self._missed = []
-        waiting = [done for one in self._written for done in one.waiting] + self._unwritten
+        waiting = [done for write in self._written for done in write.waiting] + self._unwritten
         self._written, self._unwritten, self._builder = deque(), [], None
         for done in waiting:
             done(error)

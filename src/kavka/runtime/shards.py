@@ -14,18 +14,18 @@ from kavka.metadata.image.topics import PartitionImage, TopicImage
 from kavka.model.errors import KafkaError, NotCoordinator
 from kavka.model.settings.values import Values
 from kavka.runtime.loading import Loader
-from kavka.runtime.shard import Machine, Port, RecordCodec, Shard, State, Surroundings, settle
+from kavka.runtime.shard import CoordinatorState, Port, RecordCodec, Shard, ShardRuntime, StateMachine, settle
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
-M = TypeVar("M", bound=Machine)
+M = TypeVar("M", bound=StateMachine)
 
 START_OVER_MS: Final = 100
 RETRY_MS: Final = 5_000
 """A log that could not be read is tried again after this."""
 
 
-class Replicas(Protocol):
+class ShardReplicas(Protocol):
     """Where the partitions are."""
 
     @property
@@ -59,10 +59,10 @@ class Shards(Generic[M]):
         self,
         topic: str,
         default_partitions: int,
-        replicas: Replicas,
+        replicas: ShardReplicas,
         new_machine: Callable[[MetadataImage], M],
         codec: RecordCodec,
-        around: Surroundings,
+        around: ShardRuntime,
     ) -> None:
         self.topic = topic
         self.image: MetadataImage = EMPTY
@@ -97,7 +97,7 @@ class Shards(Generic[M]):
         """The shard of a partition; raises NotCoordinator if another node has it."""
         shard = self._shards.get(index)
         if shard is None:
-            raise NotCoordinator(f"{self.topic}-{index} is not coordinated here")
+            raise NotCoordinator(f"this node is not the coordinator of {self.topic}-{index}")
         return shard
 
     async def serves(self, key: str, wait_ms: int) -> bool:
@@ -116,7 +116,7 @@ class Shards(Generic[M]):
 
     def _is_loaded(self, key: str) -> bool:
         shard = self._shards.get(self.partition_of(key))
-        return shard is not None and shard.state is not State.LOADING
+        return shard is not None and shard.state is not CoordinatorState.LOADING
 
     def __iter__(self) -> Iterator[Shard[M]]:
         return iter(list(self._shards.values()))
@@ -124,7 +124,7 @@ class Shards(Generic[M]):
     @property
     def loading(self) -> int:
         """How many shards are not ready yet."""
-        return sum(shard.state is not State.ACTIVE for shard in self._shards.values())
+        return sum(shard.state is not CoordinatorState.ACTIVE for shard in self._shards.values())
 
     # -- following the metadata ---------------------------------------------------------------------
 
@@ -177,7 +177,7 @@ class Shards(Generic[M]):
             self._to_load.put_nowait(shard)
 
     def close(self) -> None:
-        """Coordinate nothing any more; whoever waits is told to look elsewhere."""
+        """Coordinate nothing any more; whoever waits is told to look for the new coordinator."""
         for shard in self:
             shard.close()
         self._shards.clear()
@@ -191,21 +191,23 @@ class Shards(Generic[M]):
 
     async def _load(self, shard: Shard[M]) -> None:
         machine, name = shard.machine, shard.port.topic_partition
-        if shard.state is not State.LOADING:
+        if shard.state is not CoordinatorState.LOADING:
             return
         try:
             found = await Loader(shard.port, machine, self._codec).run()
         except Exception as error:
-            if shard.state is State.LOADING:
+            if shard.state is CoordinatorState.LOADING:
                 # Neither the other shards nor the node shall fail with it.
-                log.error("%s cannot be loaded: %s", name, error, exc_info=not isinstance(error, KafkaError))
-                shard.state = State.FAILED
+                logger.error(
+                    "%s: loading the coordinator failed: %s", name, error, exc_info=not isinstance(error, KafkaError)
+                )
+                shard.state = CoordinatorState.FAILED
                 self._around.timers.set(RETRY_MS, lambda: self._restart(shard))
             return
         self.passed_over += found.passed_over
-        if shard.state is State.LOADING and shard.machine is machine:
+        if shard.state is CoordinatorState.LOADING and shard.machine is machine:
             if found.records:
-                log.info("%s: %d records are loaded", name, found.records)
+                logger.info("%s: coordinator loaded %d records", name, found.records)
             shard.loaded()
             for waiter, key in self._waiting.items():
                 if self._is_loaded(key):
@@ -215,6 +217,6 @@ class Shards(Generic[M]):
         self._around.timers.set(START_OVER_MS, lambda: self._restart(shard))
 
     def _restart(self, shard: Shard[M]) -> None:
-        if shard.state is not State.CLOSED:
+        if shard.state is not CoordinatorState.CLOSED:
             shard.restart(self._new_machine(self.image))
             self._to_load.put_nowait(shard)

@@ -14,20 +14,18 @@ from kavka.coordinator.share.kind import ShareKind
 from kavka.coordinator.share.states import DeleteStates, InitializeStates, PartitionSets
 from kavka.coordinator.share_state.machine import UNKNOWN_COUNT, StateSummary
 from kavka.metadata.image.metadata import MetadataImage
-from kavka.model.errors import KafkaError, LeaderNotAvailable, OffsetNotAvailable, UnknownServerError, error_for
+from kavka.model.errors import KafkaError, LeaderNotAvailable, OffsetNotAvailable
 from kavka.model.share import NO_START_OFFSET, SharePartitionKey
 from kavka.model.transition import Transition
 from kavka.model.types import Uuid
-from kavka.protocol.schemas.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kavka.replica.manager import ReplicaManager
 from kavka.runtime.groups import Groups
+from kavka.runtime.listed_offset import LATEST, listed_offset
 from kavka.runtime.shard import Shard
 from kavka.runtime.share_persister import SharePersister
 
 logger = logging.getLogger(__name__)
 
-LATEST: Final = -1
-CONSUMER: Final = -1
 UNKNOWN_LAG: Final = -1
 
 Outcomes = Mapping[Uuid, Mapping[int, KafkaError | None]]
@@ -78,10 +76,12 @@ class ShareGroups:
     async def _initialize_wanted(self, wanted: InitializeStates) -> None:
         try:
             await self._initialize(wanted, failures_too=True)
-        except KafkaError as error:  # the group is coordinated elsewhere by now, and asks again from there
-            logger.info("share states of %s were initialized, but not noted: %s", wanted.group_id, error)
+        except KafkaError as error:  # the group has another coordinator by now, which asks again
+            logger.info(
+                "share group state of %s initialized, but not recorded in the group: %s", wanted.group_id, error
+            )
         except Exception:  # nothing of one group may end the others
-            logger.exception("share states of %s could not be initialized", wanted.group_id)
+            logger.exception("initializing share group state of %s failed", wanted.group_id)
 
     async def _initialize(self, wanted: InitializeStates, *, failures_too: bool) -> Outcomes:
         group_id = wanted.group_id
@@ -96,7 +96,7 @@ class ShareGroups:
         if done:
             await self._groups.ask(ShareKind, group_id, lambda kind, now_ms: kind.initialized(group_id, done, now_ms))
         if failed and failures_too:
-            logger.warning("share states of %s cannot be initialized: %s", group_id, first_error(outcomes))
+            logger.warning("initializing share group state of %s failed, retrying: %s", group_id, first_error(outcomes))
             await self._groups.ask(
                 ShareKind, group_id, lambda kind, now_ms: kind.not_initialized(group_id, failed, now_ms)
             )
@@ -107,14 +107,14 @@ class ShareGroups:
     ) -> Outcomes:
         """Ask the share coordinators for every partition at once."""
 
-        async def one(topic_id: Uuid, index: int) -> tuple[Uuid, int, KafkaError | None]:
+        async def ask_for(topic_id: Uuid, index: int) -> tuple[Uuid, int, KafkaError | None]:
             try:
                 await ask(SharePartitionKey(group_id, topic_id, index))
             except KafkaError as error:
                 return topic_id, index, error
             return topic_id, index, None
 
-        asked = [one(topic_id, index) for topic_id, indexes in partitions.items() for index in sorted(indexes)]
+        asked = [ask_for(topic_id, index) for topic_id, indexes in partitions.items() for index in sorted(indexes)]
         found: dict[Uuid, dict[int, KafkaError | None]] = {}
         for topic_id, index, error in await asyncio.gather(*asked):
             found.setdefault(topic_id, {})[index] = error
@@ -133,10 +133,10 @@ class ShareGroups:
         self, group_id: str, topics: Sequence[str]
     ) -> tuple[Mapping[Uuid, KafkaError | None], list[str]]:
         """Forget where a group is in topics; by topic id what became of it, and the topics that have nothing."""
-        doomed, unknown = await self._groups.ask(
+        to_delete, unknown = await self._groups.ask(
             ShareKind, group_id, lambda kind, now_ms: kind.delete_offsets(group_id, topics, now_ms)
         )
-        outcomes = await self._delete(doomed)
+        outcomes = await self._delete(to_delete)
         by_topic = {topic_id: first_of(rows) for topic_id, rows in outcomes.items()}
         gone = [topic_id for topic_id, error in by_topic.items() if error is None]
         if gone:
@@ -164,8 +164,8 @@ class ShareGroups:
             return wanted
         return first_error(await self._delete(wanted))
 
-    async def _delete(self, doomed: DeleteStates) -> Outcomes:
-        return await self._of_each(doomed.group_id, doomed.partitions, self._persister.delete)
+    async def _delete(self, to_delete: DeleteStates) -> Outcomes:
+        return await self._of_each(to_delete.group_id, to_delete.partitions, self._persister.delete)
 
     # -- where groups stand -------------------------------------------------------------------------
 
@@ -180,7 +180,7 @@ class ShareGroups:
     ) -> Mapping[Uuid, list[SharePosition]]:
         """Where a group stands in partitions, in their order; what cannot be read counts as no position."""
 
-        async def one(topic_id: Uuid, index: int) -> SharePosition:
+        async def position_of(topic_id: Uuid, index: int) -> SharePosition:
             key = SharePartitionKey(group_id, topic_id, index)
             try:
                 summary = await self._persister.summary(key)
@@ -189,7 +189,7 @@ class ShareGroups:
             return await self._position(key, summary)
 
         return {
-            topic_id: list(await asyncio.gather(*(one(topic_id, index) for index in indexes)))
+            topic_id: list(await asyncio.gather(*(position_of(topic_id, index) for index in indexes)))
             for topic_id, indexes in partitions.items()
         }
 
@@ -213,19 +213,8 @@ class ShareGroups:
         topic = self._image.topics.by_id.get(key.topic_id)
         image = None if topic is None else topic.partitions.get(key.partition)
         if topic is None or image is None or image.leader < 0:
-            raise LeaderNotAvailable(f"nobody leads partition {key.partition} of {key.topic_id}")
-        row = ListOffsetsPartition(partition_index=key.partition, current_leader_epoch=-1, timestamp=LATEST)
-        request = ListOffsetsRequest(
-            replica_id=CONSUMER, isolation_level=0, topics=[ListOffsetsTopic(name=topic.name, partitions=[row])]
-        )
-        answer = await self._ask(image.leader, request)
-        rows = [found for one in answer.topics for found in one.partitions]
-        if len(rows) != 1:
-            raise UnknownServerError(f"node {image.leader} did not say where {topic.name}-{key.partition} ends")
-        if rows[0].error_code:
-            raise error_for(rows[0].error_code)
-        offset: int = rows[0].offset
-        return offset
+            raise LeaderNotAvailable(f"partition {key.partition} of {key.topic_id} has no leader")
+        return await listed_offset(self._ask, image.leader, topic.name, key.partition, LATEST)
 
     @property
     def _image(self) -> MetadataImage:

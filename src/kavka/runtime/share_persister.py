@@ -1,4 +1,4 @@
-"""The share coordinators as group coordinators and leaders ask them: at home through the shard, elsewhere over a line.
+"""The share coordinators as group coordinators and leaders ask them: here through the shard, else by requests.
 
 Whoever asks waits until it is known: what may pass (no coordinator yet, one that is being loaded, a node that does not
 answer) is tried again for a while. An error that stays is raised, and never taken for an empty state.
@@ -154,7 +154,7 @@ class SharePersister:
             return await self._states.ask(key, decide)
         if coordinator < 0:
             await self._reach.create_topic()
-            raise CoordinatorNotAvailable(f"nobody coordinates {key} yet")
+            raise CoordinatorNotAvailable(f"{key} has no coordinator yet")
         answer = await self._reach.ask(coordinator, request)
         rows = [row for topic in answer.results for row in topic.partitions]
         if len(rows) != 1:
@@ -175,8 +175,8 @@ def read_state(row: reading.PartitionResult) -> ReadState:
         row.state_epoch,
         row.start_offset,
         tuple(
-            StateBatch(one.first_offset, one.last_offset, one.delivery_state, one.delivery_count)
-            for one in row.state_batches
+            StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
+            for batch in row.state_batches
         ),
     )
 

@@ -14,7 +14,7 @@ from kavka.runtime.shards import Shards
 if TYPE_CHECKING:  # the machine is imported after the start, see `broker.sharing`
     from kavka.coordinator.share_state.machine import Prune, ShareCoordinator
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -46,4 +46,4 @@ def prune(shard: Shard[Any], news: Prune) -> None:
     try:
         partition.delete_records(min(news.offset, partition.high_watermark))
     except KafkaError as error:
-        log.info("%s was not pruned: %s", partition.topic_partition, error)
+        logger.info("DeleteRecords of %s failed: %s", partition.topic_partition, error)

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-SLICE_SECONDS: Final = 0.008
+from kavka.pacing.turn import SLICE_SECONDS
+
 MANY: Final = 64
 """Cancelled timers stay where they are until there are more than this, and more than half of all."""
 

@@ -32,9 +32,9 @@ class SpareIds:
             self._ids.append(await self._fetch())
 
     def take(self) -> int:
-        """A producer id that nobody had before; raises CoordinatorLoadInProgress if none is at hand."""
+        """A producer id that nobody had before; raises CoordinatorLoadInProgress if none is available."""
         if not self._ids:
-            raise CoordinatorLoadInProgress("no producer id is at hand")
+            raise CoordinatorLoadInProgress("no producer id is available")
         return self._ids.pop(0)
 
 

@@ -39,7 +39,7 @@ from kavka.runtime.markers import Ask
 from kavka.runtime.transactions import Transactions
 from kavka.runtime.versions import Knows, knows_offsets
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from kavka.coordinator.txn.requests import ProducerIdAndEpoch
@@ -63,7 +63,7 @@ class Guarded(NamedTuple):
     guard: Any
 
 
-class Verdict:
+class VerificationResult:
     """What the coordinator said about the partitions of a request."""
 
     __slots__ = ("_errors", "_guards")
@@ -116,9 +116,9 @@ class Verification:
                 if not attributes & TRANSACTIONAL or producer_id < 0 or partition is None or not partition.leads:
                     continue  # appending says what is wrong
                 producers.add((producer_id, epoch))
-                one = self._start(partition, (producer_id, epoch), sequence, knows)
-                if one is not None:
-                    found[partition.topic_partition] = one
+                verification = self._start(partition, (producer_id, epoch), sequence, knows)
+                if verification is not None:
+                    found[partition.topic_partition] = verification
         if len(producers) > 1:
             raise InvalidProducerIdMapping("a request with transactions of several producers")
         return found or None
@@ -137,7 +137,7 @@ class Verification:
         transactional_id: str,
         begun: dict[TopicPartition, Guarded],
         knows: Knows,
-        done: Callable[[Verdict], None],
+        done: Callable[[VerificationResult], None],
     ) -> None:
         """Ask the coordinator about what begins, and give its verdict."""
 
@@ -146,17 +146,19 @@ class Verification:
                 verdict = await self.judge(transactional_id, begun, knows)
             except Exception:
                 # One request's fault: the others still have to be asked for.
-                log.exception("the transaction of %s could not be verified", transactional_id)
-                verdict = Verdict(begun, dict.fromkeys(begun, UnknownServerError()))
+                logger.exception("verifying the transaction of %s failed", transactional_id)
+                verdict = VerificationResult(begun, dict.fromkeys(begun, UnknownServerError()))
             done(verdict)
 
         self._waiting.put_nowait(work)
 
-    async def judge(self, transactional_id: str, begun: dict[TopicPartition, Guarded], knows: Knows) -> Verdict:
+    async def judge(
+        self, transactional_id: str, begun: dict[TopicPartition, Guarded], knows: Knows
+    ) -> VerificationResult:
         """The coordinator's verdict, in a producer's words."""
         producer = next(iter(begun.values())).producer
         errors = await self.check(transactional_id, producer, list(begun), knows)
-        return Verdict(begun, {one: for_producer(error, knows) for one, error in errors.items()})
+        return VerificationResult(begun, {tp: for_producer(error, knows) for tp, error in errors.items()})
 
     # -- TxnOffsetCommit --------------------------------------------------------------------------------
 
@@ -167,7 +169,7 @@ class Verification:
         knows = knows_offsets(version)
         partition = self._replicas.held(topic, index)
         if partition is None or not partition.leads:
-            raise NotCoordinator(f"{topic}-{index} is not coordinated here")
+            raise NotCoordinator(f"this node is not the coordinator of {topic}-{index}")
         if not knows.adds and not self._replicas.values[keys.TRANSACTION_PARTITION_VERIFICATION_ENABLE]:
             return lambda: None
         producers = partition.producers
@@ -207,7 +209,7 @@ class Verification:
         who = ProducerIdAndEpoch(*producer)
         try:
             if node < 0:
-                raise CoordinatorNotAvailable(f"nobody coordinates {transactional_id}")
+                raise CoordinatorNotAvailable(f"{transactional_id} has no coordinator")
             if node != self._replicas.node_id:
                 return await self._check_there(node, transactional_id, who, partitions, knows)
             if knows.adds:
@@ -242,7 +244,7 @@ class Verification:
                     producer_id=producer.producer_id,
                     producer_epoch=producer.producer_epoch,
                     verify_only=not knows.adds,
-                    topics=[AddPartitionsToTxnTopic(name=one, partitions=there) for one, there in topics.items()],
+                    topics=[AddPartitionsToTxnTopic(name=name, partitions=there) for name, there in topics.items()],
                 )
             ]
         )
@@ -263,7 +265,7 @@ class Verification:
 
 def errors_of(codes: dict[TopicPartition, int], knows: Knows) -> Errors:
     """What is wrong, by partition."""
-    return {one: for_client(BY_CODE.get(code, UnknownServerError)(), knows) for one, code in codes.items() if code}
+    return {tp: for_client(BY_CODE.get(code, UnknownServerError)(), knows) for tp, code in codes.items() if code}
 
 
 def for_client(error: KafkaError, knows: Knows) -> KafkaError:

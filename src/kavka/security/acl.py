@@ -1,4 +1,4 @@
-"""Access rules (ACLs): what they say, which of them concern a resource, and which a filter means."""
+"""ACLs: what they say, which of them concern a resource, and which a filter matches."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ResourceType(Named):
 
 
 class PatternType(Named):
-    """How the name in a rule stands for the names of resources."""
+    """How the name in an ACL stands for the names of resources."""
 
     ANY = 1
     MATCH = 2
@@ -79,7 +79,7 @@ class Operation(Named):
 
 
 class PermissionType(Named):
-    """Whether a rule allows or denies."""
+    """Whether an ACL allows or denies."""
 
     ANY = 1
     DENY = 2
@@ -124,7 +124,7 @@ OPERATIONS: Final[Mapping[ResourceType, tuple[Operation, ...]]] = {
 
 
 class Acl(NamedTuple):
-    """One rule; tuples of the same name compare in the order in which Kafka looks at them."""
+    """One ACL; tuples of the same name compare in the order in which Kafka looks at them."""
 
     resource_type: int
     resource_name: str
@@ -143,7 +143,7 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """Which rules are meant: ANY or None stands for all."""
+    """Which ACLs match: ANY or None stands for all."""
 
     resource_type: int
     resource_name: str | None
@@ -164,7 +164,7 @@ class AclFilter(NamedTuple):
         )
 
     def matches(self, acl: Acl) -> bool:
-        """Whether a rule is meant."""
+        """Whether an ACL matches."""
         return (
             self.resource_type in (ResourceType.ANY, acl.resource_type)
             and self._matches_name(acl)
@@ -187,7 +187,7 @@ class AclFilter(NamedTuple):
 
 
 class Acls:
-    """The rules in force, by the resources that they concern."""
+    """The ACLs in force, by the resources that they concern."""
 
     __slots__ = ("_lengths", "_literal", "_prefixed")
 
@@ -199,7 +199,7 @@ class Acls:
             self.add(acl)
 
     def add(self, acl: Acl) -> None:
-        """Put a rule in force; one that is in force already stays one."""
+        """Add an ACL; one that is there already stays one."""
         rules = self._index(acl).setdefault((acl.resource_type, acl.resource_name), [])
         if acl in rules:
             return
@@ -208,7 +208,7 @@ class Acls:
             self._lengths.setdefault(acl.resource_type, Counter())[len(acl.resource_name)] += 1
 
     def remove(self, acl: Acl) -> None:
-        """End a rule."""
+        """Remove an ACL."""
         index, key = self._index(acl), (acl.resource_type, acl.resource_name)
         index[key].remove(acl)
         if not index[key]:
@@ -231,14 +231,14 @@ class Acls:
         return sum(map(len, self._literal.values())) + sum(map(len, self._prefixed.values()))
 
     def of(self, resource_type: int, name: str) -> Iterator[Acl]:
-        """The rules that concern a resource: by its name, by prefixes of it, by the wildcard."""
+        """The ACLs that concern a resource: by its name, by prefixes of it, by the wildcard."""
         yield from self._literal.get((resource_type, name), ())
         for length in self._lengths.get(resource_type, ()):
             if length <= len(name):
                 yield from self._prefixed.get((resource_type, name[:length]), ())
-        if not name.startswith(WILDCARD):  # the wildcard is no rule for other names that begin like it
+        if not name.startswith(WILDCARD):  # the wildcard is no ACL for other names that begin like it
             yield from self._literal.get((resource_type, WILDCARD), ())
 
     def of_type(self, resource_type: int) -> Iterator[Acl]:
-        """The rules that concern any resource of a type."""
+        """The ACLs that concern any resource of a type."""
         return (acl for acl in self if acl.resource_type == resource_type)

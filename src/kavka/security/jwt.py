@@ -139,7 +139,9 @@ class JwtRules:
         named = [audience] if isinstance(audience, str) else audience
         if named is None and not self.audiences:
             return
-        if not isinstance(named, list) or self.audiences.isdisjoint(one for one in named if isinstance(one, str)):
+        if not isinstance(named, list) or self.audiences.isdisjoint(
+            audience for audience in named if isinstance(audience, str)
+        ):
             raise InvalidTokenError("it is for another audience")
 
 
@@ -193,6 +195,6 @@ def _text(claims: Mapping[str, Any], name: str) -> str:
 
 def _check_scopes(scopes: Any) -> None:
     named = [scopes] if isinstance(scopes, str) else scopes if isinstance(scopes, list) else []
-    texts = [one.strip() for one in named if isinstance(one, str)]
+    texts = [name.strip() for name in named if isinstance(name, str)]
     if len(texts) != len(named) or not all(texts) or len(set(texts)) != len(texts):
         raise InvalidTokenError("its scopes are empty or come twice")

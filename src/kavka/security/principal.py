@@ -79,10 +79,12 @@ def _attribute(pair: _Element) -> str:
 
 def _escaped(text: str) -> str:
     """Special characters escaped wherever they stand, spaces and carriage returns at both ends."""
-    written = ["\\" + one if one in _ESCAPED else "\\00" if one == "\0" else one for one in text]
-    first = next((index for index, one in enumerate(written) if one not in (" ", "\r")), len(written))
+    written = [
+        "\\" + character if character in _ESCAPED else "\\00" if character == "\0" else character for character in text
+    ]
+    first = next((index for index, character in enumerate(written) if character not in (" ", "\r")), len(written))
     last = next((index for index in reversed(range(len(written))) if written[index] not in (" ", "\r")), -1)
-    return "".join(one if first <= index <= last else "\\" + one for index, one in enumerate(written))
+    return "".join(character if first <= index <= last else "\\" + character for index, character in enumerate(written))
 
 
 def _dotted(oid: bytes) -> str:

@@ -36,7 +36,7 @@ def aborted_ranges(batches: Iterable[TransactionalBatch], aborted: Iterable[tupl
 
 def without(acquired: Iterable[Acquired], ranges: Sequence[tuple[int, int]]) -> list[Acquired]:
     """What was acquired, but for the ranges; both are in order."""
-    kept: list[Acquired] = []
+    remaining: list[Acquired] = []
     at = 0
     for first, last, count in acquired:
         while at < len(ranges) and ranges[at][1] < first:
@@ -44,9 +44,9 @@ def without(acquired: Iterable[Acquired], ranges: Sequence[tuple[int, int]]) -> 
         here = at
         while here < len(ranges) and ranges[here][0] <= last and first <= last:
             if first < ranges[here][0]:
-                kept.append(Acquired(first, ranges[here][0] - 1, count))
+                remaining.append(Acquired(first, ranges[here][0] - 1, count))
             first = ranges[here][1] + 1
             here += 1
         if first <= last:
-            kept.append(Acquired(first, last, count))
-    return kept
+            remaining.append(Acquired(first, last, count))
+    return remaining

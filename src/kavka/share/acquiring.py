@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from kavka.model.share import ACQUIRED, AVAILABLE
-from kavka.share.window import Held, InFlightBatch, Window
+from kavka.share.window import InFlightBatch, InFlightState, Window
 
 BATCH_OPTIMIZED: Final = 0
 RECORD_LIMIT: Final = 1
@@ -20,7 +20,7 @@ FIRST_DELIVERIES: Final = 2
 """However low the limit of deliveries is, that many are not narrowed."""
 
 
-class Limits(NamedTuple):
+class DeliveryLimits(NamedTuple):
     """The settings of a group that count at each use."""
 
     max_record_locks: int = 2000
@@ -42,7 +42,7 @@ MOST_WAITING: Final = 4
 """So many times the limit of locks may be in flight where released records wait: they must not hold up the others."""
 
 
-def room_beside_waiting(window: Window, limits: Limits) -> int:
+def room_beside_waiting(window: Window, limits: DeliveryLimits) -> int:
     """How many records may come into flight if those that only wait do not count."""
     most = min(limits.max_record_locks + window.waiting, MOST_WAITING * limits.max_record_locks)
     return most - window.in_flight
@@ -75,7 +75,7 @@ class Acquired(NamedTuple):
 class Acquisition:
     """Changes a window; `acquired` is what the member got of it."""
 
-    def __init__(self, window: Window, wanted: Wanted, limits: Limits, now_ms: int) -> None:
+    def __init__(self, window: Window, wanted: Wanted, limits: DeliveryLimits, now_ms: int) -> None:
         self.acquired: list[Acquired] = []
         self._window = window
         self._wanted = wanted
@@ -242,12 +242,12 @@ class Acquisition:
     def _lock(self, first: int, last: int, until: int) -> None:
         """A new batch, acquired up to an offset: the rest of it stays available."""
         member = self._wanted.member
-        batch = InFlightBatch(first, last, Held(ACQUIRED, 1, member, self._deadline_ms))
+        batch = InFlightBatch(first, last, InFlightState(ACQUIRED, 1, member, self._deadline_ms))
         self._window.insert(batch)
         if until < last:
             batch.split()
             for place in range(until - first + 1, len(batch)):
-                batch.each[place] = Held(AVAILABLE, 0)
+                batch.each[place] = InFlightState(AVAILABLE, 0)
             batch.low = until - first + 1
             self._window.freed(until + 1)
 

@@ -19,7 +19,7 @@ RENEW_SINCE: Final = 2
 
 
 def check_group(share_version: int, group_id: str | None) -> str:
-    """The group's id, before its rights are looked at; raises if there is none or no share groups are to be had."""
+    """The group's id, before it is authorized; raises if there is none or no share groups are to be had."""
     if share_version < 1:
         raise UnsupportedVersion("share groups are switched off: share.version is 0")
     if group_id is None:
@@ -28,7 +28,7 @@ def check_group(share_version: int, group_id: str | None) -> str:
 
 
 def check_member(member_id: str | None) -> str:
-    """The member's id, after the rights to the group were looked at."""
+    """The member's id, after the group was authorized."""
     if not member_id or len(member_id) > MEMBER_ID_LENGTH:
         raise InvalidRequest(f"a member's id has 1 to {MEMBER_ID_LENGTH} characters")
     return member_id

@@ -27,8 +27,8 @@ from kavka.model.errors import (
 )
 from kavka.model.share import ACKNOWLEDGED, ACQUIRED, ARCHIVED, AVAILABLE, StateBatch
 from kavka.share.aborted import without
-from kavka.share.acquiring import Acquired, Acquisition, Limits, LogBatch, Wanted, room_beside_waiting
-from kavka.share.window import NOBODY, UNLOCKED, WAITING, Held, InFlightBatch, Window
+from kavka.share.acquiring import Acquired, Acquisition, DeliveryLimits, LogBatch, Wanted, room_beside_waiting
+from kavka.share.window import NOBODY, UNLOCKED, WAITING, InFlightBatch, InFlightState, Window
 
 GAP: Final = 0
 ACCEPT: Final = 1
@@ -113,7 +113,7 @@ class SharePartition:
         """Where the log is to be read next."""
         return self.window.next_fetch_offset()
 
-    def can_acquire(self, limits: Limits) -> bool:
+    def can_acquire(self, limits: DeliveryLimits) -> bool:
         """Whether reading the log is of any use."""
         if self._fenced:
             return False
@@ -128,7 +128,7 @@ class SharePartition:
         wanted: Wanted,
         fetch_offset: int,
         batches: Sequence[LogBatch],
-        limits: Limits,
+        limits: DeliveryLimits,
         now_ms: int,
         aborted: Sequence[tuple[int, int]] = (),
     ) -> list[Acquired]:
@@ -156,7 +156,7 @@ class SharePartition:
     # -- giving back ------------------------------------------------------------------------------
 
     def acknowledge(
-        self, member: str, acknowledgements: Iterable[Acknowledgement], limits: Limits, now_ms: int
+        self, member: str, acknowledgements: Iterable[Acknowledgement], limits: DeliveryLimits, now_ms: int
     ) -> StateWrite | None:
         """Take a member's word on records it has; None if nothing is to be written. One refusal refuses all."""
         draft = _Draft(self, limits)
@@ -168,7 +168,7 @@ class SharePartition:
             raise
         return draft.write()
 
-    def release(self, member: str, limits: Limits) -> StateWrite | None:
+    def release(self, member: str, limits: DeliveryLimits) -> StateWrite | None:
         """Take back all that a member has; None if that is nothing."""
         draft = _Draft(self, limits)
         for batch in self.window.batches:
@@ -179,7 +179,7 @@ class SharePartition:
                     draft.change(held, first, last, ARCHIVED if gone else AVAILABLE, 0 if gone else SPENT)
         return draft.write()
 
-    def expire(self, limits: Limits, now_ms: int) -> StateWrite | None:
+    def expire(self, limits: DeliveryLimits, now_ms: int) -> StateWrite | None:
         """Take back what was locked for too long: at once, whether or not that can be written."""
         window, taken, next_ms = self.window, [], UNLOCKED
         dead: list[Dead] = []
@@ -244,7 +244,7 @@ class SharePartition:
             raise InvalidRequest(f"offset {said.last_offset} is past the records that were acquired")
         return batches
 
-    def _settle(self, draft: _Draft, first: int, last: int, held: Held, kind: int, now_ms: int) -> None:
+    def _settle(self, draft: _Draft, first: int, last: int, held: InFlightState, kind: int, now_ms: int) -> None:
         if kind != RENEW:
             draft.change(held, first, last, STATE_OF_TYPE[kind], CAUSE_OF_TYPE.get(kind, 0))
             return
@@ -278,7 +278,7 @@ class SharePartition:
             tuple(dead),
         )
 
-    def written(self, write: StateWrite, limits: Limits | None = None, now_ms: int = 0) -> bool:
+    def written(self, write: StateWrite, limits: DeliveryLimits | None = None, now_ms: int = 0) -> bool:
         """A write is done; whether a fetch that waits may find more now.
 
         Where the group wants it so, what was released waits before it is delivered again: locked, and nobody's.
@@ -334,13 +334,13 @@ class SharePartition:
 class _Draft:
     """Changes that are to be written together."""
 
-    def __init__(self, partition: SharePartition, limits: Limits) -> None:
+    def __init__(self, partition: SharePartition, limits: DeliveryLimits) -> None:
         self.limits = limits
         self._partition = partition
         self._batches: list[StateBatch] = []
         self._dead: list[Dead] = []
 
-    def change(self, held: Held, first: int, last: int, state: int, cause: int) -> None:
+    def change(self, held: InFlightState, first: int, last: int, state: int, cause: int) -> None:
         """Take records from their member; the cause counts if they are given up by that."""
         window = self._partition.window
         held.undo = held.member
@@ -363,7 +363,7 @@ class _Draft:
         return self._partition._write(self._batches, self.limits.delivery_count, self._dead)
 
 
-def _check_owner(held: Held, member: str) -> None:
+def _check_owner(held: InFlightState, member: str) -> None:
     """Raise unless a member may say something of records."""
     if held.state != ACQUIRED:
         raise InvalidRecordState("the records are not acquired, or their state is being written")

@@ -19,7 +19,7 @@ WAITING: Final = "nobody, until it may be delivered again"
 UNLOCKED: Final = -1
 
 
-class Held:
+class InFlightState:
     """The state of a record, or of all the records of a batch while they are alike."""
 
     __slots__ = ("count", "deadline_ms", "member", "state", "undo")
@@ -34,9 +34,9 @@ class Held:
         self.undo: str | None = None
         """While a change of what was acquired is being written: the member to give it back to if that fails."""
 
-    def copy(self) -> Held:
+    def copy(self) -> InFlightState:
         """Another in the same state."""
-        held = Held(self.state, self.count, self.member, self.deadline_ms)
+        held = InFlightState(self.state, self.count, self.member, self.deadline_ms)
         held.undo = self.undo
         return held
 
@@ -70,12 +70,12 @@ class InFlightBatch:
 
     __slots__ = ("each", "first", "last", "low", "peak", "settled", "whole")
 
-    def __init__(self, first: int, last: int, whole: Held) -> None:
+    def __init__(self, first: int, last: int, whole: InFlightState) -> None:
         self.first = first
         self.last = last
-        self.whole: Held | None = whole
+        self.whole: InFlightState | None = whole
         """The state of all of them; None when each has its own."""
-        self.each: list[Held] = []
+        self.each: list[InFlightState] = []
         self.low = 0
         """No record before this place is free."""
         self.settled = 0
@@ -93,7 +93,7 @@ class InFlightBatch:
             self.each = [held.copy() for _ in range(len(self))]
             self.whole = None
 
-    def parts(self) -> Iterator[tuple[int, int, Held]]:
+    def parts(self) -> Iterator[tuple[int, int, InFlightState]]:
         """First offset, last offset and state of each part that has its own."""
         if self.whole is not None:
             yield self.first, self.last, self.whole
@@ -222,7 +222,7 @@ class Window:
                 return offset
         return self.end_offset + 1
 
-    def unsettled(self, first: int, last: int) -> Iterator[tuple[int, int, Held]]:
+    def unsettled(self, first: int, last: int) -> Iterator[tuple[int, int, InFlightState]]:
         """The parts of a range whose change is being written."""
         for place in range(max(0, self.floor(first)), self.floor(last) + 1):
             for low, high, held in self.batches[place].parts():
@@ -345,12 +345,12 @@ class Window:
         del self._free[: bisect_left(self._free, first)]
 
 
-def _loaded(state: StateBatch) -> Held:
+def _loaded(state: StateBatch) -> InFlightState:
     """A persisted state. No lock outlives the leader that gave it, and what was about to be archived is."""
     if state.delivery_state in (AVAILABLE, ACQUIRED):
-        return Held(AVAILABLE, state.delivery_count)
+        return InFlightState(AVAILABLE, state.delivery_count)
     if state.delivery_state in (ARCHIVING, ARCHIVED):
-        return Held(ARCHIVED, state.delivery_count)
+        return InFlightState(ARCHIVED, state.delivery_count)
     if state.delivery_state == ACKNOWLEDGED:
-        return Held(ACKNOWLEDGED, state.delivery_count)
+        return InFlightState(ACKNOWLEDGED, state.delivery_count)
     raise UnknownServerError(f"persisted records have the unknown state {state.delivery_state}")

@@ -1,48 +1,49 @@
-"""What the driver asks of the brokers: which partitions there are, and where they begin and end."""
+"""What the driver asks of the brokers: the partitions of a query, and their earliest and latest offsets."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from kavka.client import EARLIEST, LATEST
 from kavka.client.blocking import Client
 from kavka.client.offsets import list_offsets
+from kavka.client.view import ClusterView, TopicView
 from kavka.model.errors import UnknownTopicOrPartition
 from kavka.model.types import TopicPartition
 from kavka.spark.advice import advised
-from kavka.spark.offsets import BadOffsetsError, check_within, resolve, settle
+from kavka.spark.offsets import BadOffsetsError, SegmentFile, check_within, resolve, settle
 from kavka.spark.options import Place, SourceOptions
-
-CLIENT_ID: Final = "kavka-spark"
+from kavka.spark.tiers import tiered_segments
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """Where the partitions of a query begin and end at one moment, and which topics they belong to."""
+class OffsetBounds:
+    """The earliest and latest offsets of a query's partitions at one moment, and the ids of their topics."""
 
     earliest: Mapping[TopicPartition, int]
     latest: Mapping[TopicPartition, int]
     ids: Mapping[str, str]
 
 
-class Brokers:
-    """A connection for planning; opened when first used, and never sent to an executor."""
+class PlanningClient:
+    """The client that plans a read; opened when first used, and never sent to an executor."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, *, streaming: bool = False) -> None:
         self._options = options
+        self._streaming = streaming  # what is on the leaders' disks is read there: a stream is at its tail mostly
         self._client: Client | None = None
 
-    def __getstate__(self) -> SourceOptions:
-        return self._options
+    def __getstate__(self) -> tuple[SourceOptions, bool]:
+        return self._options, self._streaming
 
-    def __setstate__(self, options: SourceOptions) -> None:
-        self._options, self._client = options, None
+    def __setstate__(self, state: tuple[SourceOptions, bool]) -> None:
+        self._options, self._streaming = state
+        self._client = None
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connections."""
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -73,10 +74,12 @@ class Brokers:
             found = [tp for tp in found if tp in self._options.assign]
         return found, ids
 
-    def bounds(self, *, missing_ok: bool = False) -> Bounds:
-        """Where everything begins and ends now."""
+    def bounds(self, *, missing_ok: bool = False) -> OffsetBounds:
+        """The earliest and latest offsets now."""
         partitions, ids = self.partitions(missing_ok=missing_ok)
-        return Bounds(self.at(dict.fromkeys(partitions, EARLIEST)), self.at(dict.fromkeys(partitions, LATEST)), ids)
+        return OffsetBounds(
+            self.at(dict.fromkeys(partitions, EARLIEST)), self.at(dict.fromkeys(partitions, LATEST)), ids
+        )
 
     def at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """The first offsets at or after these times; -1 where no record is that late."""
@@ -87,26 +90,59 @@ class Brokers:
             work = list_offsets(client.pool, times, read_committed=self._options.read_committed)
             return {tp: found.offset for tp, found in client.run(work).items()}
 
-    def starting(self, bounds: Bounds) -> dict[TopicPartition, int]:
-        """Where the query begins."""
+    def segments(
+        self, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], ids: Mapping[str, str]
+    ) -> list[SegmentFile]:
+        """The remote segments that are read instead of asking the leaders, where the query says where those are."""
+        remote = self._options.remote
+        spans = {tp: (start[tp], end[tp]) for tp in end if tp in start and start[tp] < end[tp] and tp.topic in ids}
+        if remote is None or not spans:
+            return []
+        with advised(), remote.opened() as reader:
+            client = self._open()
+            committed, tail = self._options.read_committed, self._streaming
+            work = tiered_segments(client.pool, reader, spans, ids, read_committed=committed, only_remote=tail)
+            return client.run(work)
+
+    def leaders(self, partitions: Iterable[TopicPartition]) -> ClusterView:
+        """What tasks need to know of the cluster to read these partitions, as it was when they were planned."""
+        partitions = list(partitions)
+        client = self._open()
+        view = client.pool.view
+        if view.missing(partitions):
+            with advised():
+                view = client.run(client.pool.refresh({tp.topic for tp in partitions}))
+        topics: dict[str, TopicView] = {}
+        for topic, partition in partitions:
+            known, found = view.topics.get(topic), view.partition(topic, partition)
+            if known is not None and found is not None:
+                before = topics.setdefault(topic, replace(known, partitions={}, available=()))
+                topics[topic] = replace(before, partitions={**before.partitions, partition: found})
+        leaders = {each.leader for topic in topics.values() for each in topic.partitions.values()}
+        nodes = {id: node for id, node in view.nodes.items() if id in leaders}
+        names = {topic.id: topic.name for topic in topics.values()}
+        return ClusterView(view.cluster_id, nodes=nodes, topics=topics, names=names)
+
+    def starting(self, bounds: OffsetBounds) -> dict[TopicPartition, int]:
+        """The starting offsets of the query."""
         options = self._options
         if options.starting_time is not None:
             return self._by_time(options.starting_time, bounds, "startingTimestamp", options.starting_or_latest)
         return self._by_place(options.starting, bounds, "startingOffsets")
 
-    def ending(self, bounds: Bounds) -> dict[TopicPartition, int]:
-        """Where a batch read ends."""
+    def ending(self, bounds: OffsetBounds) -> dict[TopicPartition, int]:
+        """The ending offsets of a batch read."""
         if self._options.ending_time is not None:
             return self._by_time(self._options.ending_time, bounds, "endingTimestamp", True)
         return self._by_place(self._options.ending, bounds, "endingOffsets")
 
-    def _by_place(self, place: Place, bounds: Bounds, what: str) -> dict[TopicPartition, int]:
+    def _by_place(self, place: Place, bounds: OffsetBounds, what: str) -> dict[TopicPartition, int]:
         wanted = resolve(place, bounds.latest, what)
         settled = settle(wanted, bounds.earliest, bounds.latest)
         check_within(settled, bounds.earliest, bounds.latest, what)
         return settled
 
-    def _by_time(self, time: Place, bounds: Bounds, what: str, or_latest: bool) -> dict[TopicPartition, int]:
+    def _by_time(self, time: Place, bounds: OffsetBounds, what: str, or_latest: bool) -> dict[TopicPartition, int]:
         wanted = resolve(time, bounds.latest, what)
         found = self.at(wanted)
         none = sorted(tp for tp, offset in found.items() if offset < 0)
@@ -128,5 +164,6 @@ class Brokers:
 
     def _open(self) -> Client:
         if self._client is None:
-            self._client = Client(self._options.bootstrap, timeout_ms=self._options.timeout_ms, client_id=CLIENT_ID)
+            options = self._options
+            self._client = Client(options.bootstrap, timeout_ms=options.timeout_ms, client_id=options.client_id)
         return self._client

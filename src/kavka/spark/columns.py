@@ -100,11 +100,11 @@ class _Constants:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _repeated(self, name: str, rows: int) -> Any:
-        kept = self._kept.get(name)
-        if kept is None or len(kept) < rows:
+        column = self._kept.get(name)
+        if column is None or len(column) < rows:
             value = pa.scalar(self._tp.topic if name == "topic" else self._tp.partition, TYPES[name])
-            kept = self._kept[name] = pa.repeat(value, max(rows, MAX_ROWS))
-        return kept.slice(0, rows)
+            column = self._kept[name] = pa.repeat(value, max(rows, MAX_ROWS))
+        return column.slice(0, rows)
 
 
 def _binary(column: BinaryColumn, kind: Any) -> Any:

@@ -17,7 +17,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from kavka.spark.columns import TYPES
-from kavka.spark.options import OptionError, SourceOptions, sink_options, source_options
+from kavka.spark.connecting import OptionError
+from kavka.spark.options import SourceOptions, sink_options, source_options
 from kavka.spark.sink import BatchWriter, StreamWriter, check_schema
 from kavka.spark.source import BatchReader, StreamReader
 from kavka.spark.values import decoder, loaded

@@ -12,6 +12,7 @@ REASON: Final = "kavka.error"
 TOPIC: Final = "kavka.topic"
 PARTITION: Final = "kavka.partition"
 OFFSET: Final = "kavka.offset"
+PLACE: Final = (TOPIC, PARTITION, OFFSET)
 
 
 class DeadLetter(NamedTuple):
@@ -27,10 +28,18 @@ class DeadLetter(NamedTuple):
     """The headers that the record has."""
 
     def headers(self) -> list[tuple[str, bytes | None]]:
-        """The record's own, then where it comes from and why it is here."""
+        """The record's own, then where it comes from and why it is here; one that was a dead letter keeps its place."""
         topic, partition = self.topic_partition
-        texts = ((REASON, self.reason), (TOPIC, topic), (PARTITION, str(partition)), (OFFSET, str(self.offset)))
-        return [*self.original, *((name, text.encode()) for name, text in texts)]
+        place: list[tuple[str, bytes | None]] = [
+            (TOPIC, topic.encode()),
+            (PARTITION, str(partition).encode()),
+            (OFFSET, str(self.offset).encode()),
+        ]
+        names = [name for name, _ in self.original]
+        if all(name in names for name in PLACE):
+            place = [header for header in self.original if header[0] in PLACE]
+        own = [header for header in self.original if header[0] not in (REASON, *PLACE)]
+        return [*own, (REASON, self.reason.encode()), *place]
 
 
 async def send(pool: Pool, topic: str, letters: Sequence[DeadLetter]) -> None:

@@ -33,7 +33,7 @@ _WINDOW: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class BatchDecision:
     """A micro-batch is to be committed: these transactions, by their transactional ids."""
 
     batch: int = -1
@@ -44,7 +44,7 @@ class Decision:
         return json.dumps({"batch": self.batch, "transactions": self.transactions}).encode()
 
     @classmethod
-    def decode(cls, value: bytes) -> Decision:
+    def decode(cls, value: bytes) -> BatchDecision:
         """What a record's value says."""
         said = json.loads(value)
         return cls(said["batch"], {id_: PreparedTransaction(*each) for id_, each in said["transactions"].items()})
@@ -57,7 +57,7 @@ class Decider:
         self._pool = pool
         self._query = query
         self._producer = Producer(pool, transactional_id=PREFIX + query)
-        self.last = Decision()
+        self.last = BatchDecision()
         """The last decision; batch -1 if there is none yet."""
 
     async def __aenter__(self) -> Self:
@@ -74,34 +74,34 @@ class Decider:
     ) -> None:
         await self._producer.__aexit__(kind, error, trace)
 
-    async def decide(self, decision: Decision) -> None:
+    async def decide(self, decision: BatchDecision) -> None:
         """Make a decision, which stands once this returns; raises ProducerFenced if another one may decide now."""
         async with self._producer.transaction():
             await self._producer.send(TOPIC, decision.encode(), key=self._query.encode(), partition=0)
         self.last = decision
 
-    async def _find(self) -> Decision:
+    async def _find(self) -> BatchDecision:
         admin = Admin(self._pool)
         try:
             bounds = [(await admin.list_offsets({_PARTITION: when}))[_PARTITION].offset for when in (EARLIEST, LATEST)]
         except UnknownTopicOrPartition:
             with contextlib.suppress(TopicAlreadyExists):
                 await admin.create_topic(TOPIC, partitions=1, configs={"cleanup.policy": "compact"})
-            return Decision()
+            return BatchDecision()
         first, end = bounds
         window = _WINDOW
         while True:
             start = max(first, end - window)
             found = await self._last_from(start)
             if found is not None or start == first:
-                return found or Decision()
+                return found or BatchDecision()
             window *= 16
 
-    async def _last_from(self, start: int) -> Decision | None:
+    async def _last_from(self, start: int) -> BatchDecision | None:
         found = None
         async with Consumer(self._pool, isolation="read_committed") as consumer:
             await consumer.assign(_PARTITION, start=start)
             async for record in consumer.until_end():
                 if record.key == self._query.encode() and record.value is not None:
                     found = record.value
-        return None if found is None else Decision.decode(found)
+        return None if found is None else BatchDecision.decode(found)

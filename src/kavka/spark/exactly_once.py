@@ -24,10 +24,10 @@ from kavka.client import Admin, Pool, PreparedTransaction, Producer
 from kavka.client.transactions import Transactor
 from kavka.model.errors import TransactionalIdAuthorizationFailed, UnsupportedVersion
 from kavka.spark import reading
-from kavka.spark.decisions import PREFIX, Decider, Decision
-from kavka.spark.options import OptionError, SinkOptions
+from kavka.spark.connecting import OptionError
+from kavka.spark.decisions import PREFIX, BatchDecision, Decider
+from kavka.spark.options import SinkOptions
 
-CLIENT_ID: Final = "kavka-spark-sink"
 QUERY_PROPERTY: Final = "sql.streaming.queryId"
 BATCH_PROPERTY: Final = "streaming.sql.batchId"
 _ONGOING: Final = "Ongoing"
@@ -42,7 +42,7 @@ class BatchLostError(RuntimeError):
 
 
 @dataclass
-class Prepared(WriterCommitMessage):
+class PreparedTask(WriterCommitMessage):
     """What one task wrote, in a transaction that waits to be committed; None if it wrote nothing."""
 
     rows: int
@@ -51,7 +51,7 @@ class Prepared(WriterCommitMessage):
     transaction: PreparedTransaction | None
 
 
-def write(options: SinkOptions, batches: Iterator[Any], make: MakeProducer, send: Send) -> Prepared:
+def write(options: SinkOptions, batches: Iterator[Any], make_producer: MakeProducer, send: Send) -> PreparedTask:
     """Write a task's rows in a transaction and prepare it; nothing if the micro-batch is decided already."""
     context = TaskContext.get()
     query = context.getLocalProperty(QUERY_PROPERTY) if context is not None else None
@@ -59,12 +59,12 @@ def write(options: SinkOptions, batches: Iterator[Any], make: MakeProducer, send
     if context is None or query is None or batch is None:
         raise OptionError("delivery exactly-once is for streams: use writeStream")
     task = Task(query, int(batch), context.partitionId())
-    return reading.run(task.write(options, batches, make, send))
+    return reading.run(task.write(options, batches, make_producer, send))
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One part of a micro-batch, however often it is tried."""
+    """A Spark task of a micro-batch, however often it is attempted."""
 
     query: str
     batch: int
@@ -72,18 +72,20 @@ class Task:
 
     @property
     def transactional_id(self) -> str:
-        """What its transactions are written under, in every micro-batch of the query."""
+        """The transactional id of its transactions, in every micro-batch of the query."""
         return f"{PREFIX}{self.query}.{self.number}"
 
-    async def write(self, options: SinkOptions, batches: Iterator[Any], make: MakeProducer, send: Send) -> Prepared:
+    async def write(
+        self, options: SinkOptions, batches: Iterator[Any], make_producer: MakeProducer, send: Send
+    ) -> PreparedTask:
         """Write the rows in a transaction and prepare it; nothing if the micro-batch is known to be decided."""
         rows = 0
         prepared = None
-        async with _pool(options) as pool, make(pool, self.transactional_id) as producer:
+        async with _pool(options) as pool, make_producer(pool, self.transactional_id) as producer:
             if producer.kept is not None and await self._is_decided(pool, producer):
                 for _ in batches:  # Spark wants its rows taken
                     pass
-                return Prepared(0, self.query, self.transactional_id, None)
+                return PreparedTask(0, self.query, self.transactional_id, None)
             producer.begin()
             for batch in batches:
                 await send(producer, batch)
@@ -92,10 +94,10 @@ class Task:
                 prepared = await producer.prepare()
             else:
                 await producer.abort()
-        return Prepared(rows, self.query, self.transactional_id, prepared)
+        return PreparedTask(rows, self.query, self.transactional_id, prepared)
 
     async def _is_decided(self, pool: Pool, producer: Producer) -> bool:
-        """End what an earlier attempt has left open; whether this micro-batch is decided."""
+        """Complete the transaction an earlier attempt has left open; whether this micro-batch is decided."""
         async with Decider(pool, self.query) as decider:
             await producer.complete(decider.last.transactions.get(self.transactional_id))
             return decider.last.batch >= self.batch
@@ -113,49 +115,53 @@ def abort(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) 
         reading.run(_abort(options, written))
 
 
-async def _commit(options: SinkOptions, written: Sequence[Prepared], batch: int) -> None:
+async def _commit(options: SinkOptions, written: Sequence[PreparedTask], batch: int) -> None:
     query = written[0].query
-    mine = {one.transactional_id: one.transaction for one in written if one.transaction is not None}
+    prepared = {task.transactional_id: task.transaction for task in written if task.transaction is not None}
     async with _pool(options) as pool, Decider(pool, query) as decider:
         if decider.last.batch >= batch:
-            await _settle(pool, {*mine, *decider.last.transactions, *await _left_open(pool, query)}, decider.last)
+            await _settle(pool, {*prepared, *decider.last.transactions, *await _left_open(pool, query)}, decider.last)
             return
-        await _settle(pool, set(await _left_open(pool, query)).difference(mine), decider.last)
-        taken = await _all(_taken(pool, id_) for id_ in mine)
-        lost = [one.transactional_id for one in taken if one.kept != mine[one.transactional_id]]
+        await _settle(pool, set(await _left_open(pool, query)).difference(prepared), decider.last)
+        taken = await _all(_take_over(pool, id_) for id_ in prepared)
+        lost = [
+            transactor.transactional_id
+            for transactor in taken
+            if transactor.kept != prepared[transactor.transactional_id]
+        ]
         if lost:
             raise BatchLostError(
                 f"micro-batch {batch} cannot be committed, another writer has {', '.join(sorted(lost))}: "
                 "start the query again, and only once"
             )
-        if mine:
-            await decider.decide(Decision(batch, mine))
-        await _all(one.end(commit=True) for one in taken)
+        if prepared:
+            await decider.decide(BatchDecision(batch, prepared))
+        await _all(transactor.end(commit=True) for transactor in taken)
 
 
-async def _abort(options: SinkOptions, written: Sequence[Prepared]) -> None:
+async def _abort(options: SinkOptions, written: Sequence[PreparedTask]) -> None:
     async with _pool(options) as pool, Decider(pool, written[0].query) as decider:
-        await _settle(pool, {one.transactional_id for one in written if one.transaction is not None}, decider.last)
+        await _settle(pool, {task.transactional_id for task in written if task.transaction is not None}, decider.last)
 
 
-async def _settle(pool: Pool, ids: set[str], decision: Decision) -> None:
-    """End what is open under these ids: as it was decided, or abort it."""
+async def _settle(pool: Pool, ids: set[str], decision: BatchDecision) -> None:
+    """Complete the open transactions of these transactional ids: commit what was decided, abort the rest."""
 
     async def settle(id_: str) -> None:
-        one = await _taken(pool, id_)
-        if one.kept is not None:
-            await one.end(commit=one.kept == decision.transactions.get(id_))
+        transactor = await _take_over(pool, id_)
+        if transactor.kept is not None:
+            await transactor.end(commit=transactor.kept == decision.transactions.get(id_))
 
     await _all(settle(id_) for id_ in ids)
 
 
-async def _taken(pool: Pool, transactional_id: str) -> Transactor:
-    """A transactional id, taken over from whoever had it; what is open stays so."""
-    one = Transactor(
+async def _take_over(pool: Pool, transactional_id: str) -> Transactor:
+    """A transactional id, with earlier producers fenced; a transaction that is open stays open."""
+    transactor = Transactor(
         pool, transactional_id, timeout_ms=_TIMEOUT_MS, max_block_ms=pool.timeout_ms, two_phase_commit=True
     )
-    await one.init(keep_prepared=True)
-    return one
+    await transactor.init(keep_prepared=True)
+    return transactor
 
 
 async def _left_open(pool: Pool, query: str) -> list[str]:
@@ -163,25 +169,25 @@ async def _left_open(pool: Pool, query: str) -> list[str]:
     found = await Admin(pool).list_transactions(
         states=[_ONGOING], pattern=re.escape(f"{PREFIX}{query}.").replace(r"\-", "-") + "[0-9]+"
     )
-    return [one.id for one in found]
+    return [transaction.id for transaction in found]
 
 
-async def _all(works: Iterator[Coroutine[Any, Any, Any]]) -> list[Any]:
-    """Do all of it at once; if something fails, the rest is still done before that is raised."""
-    done = await asyncio.gather(*works, return_exceptions=True)
-    for one in done:
-        if isinstance(one, BaseException):
-            raise one
-    return done
+async def _all(coroutines: Iterator[Coroutine[Any, Any, Any]]) -> list[Any]:
+    """Run all at once; if one fails, the others still finish before its error is raised."""
+    results = await asyncio.gather(*coroutines, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results
 
 
-def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Prepared]:
-    return [one for one in messages if isinstance(one, Prepared)]
+def _written(messages: Sequence[WriterCommitMessage | None]) -> list[PreparedTask]:
+    return [message for message in messages if isinstance(message, PreparedTask)]
 
 
 @asynccontextmanager
 async def _pool(options: SinkOptions) -> AsyncIterator[Pool]:
-    pool = await reading.connected(options.bootstrap, options.timeout_ms, CLIENT_ID)
+    pool = await reading.connected(options.bootstrap, options.timeout_ms, options.client_id)
     try:
         yield pool
     except (TransactionalIdAuthorizationFailed, UnsupportedVersion) as error:

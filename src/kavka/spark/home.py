@@ -26,8 +26,8 @@ def spark_home() -> Path:
 def linked(pyspark: Path, py4j: Path, folder: Path) -> Path:
     """A home made of links; the real one where it cannot be made or PySpark is not as it is expected to be."""
     archives = sorted((pyspark / "python" / "lib").glob("*.zip"))
-    packages = {each.name: pyspark if each.name == "pyspark.zip" else py4j for each in archives}
-    if [each for each in packages if not each.startswith(("pyspark.zip", "py4j-"))] or len(packages) != 2:
+    packages = {archive.name: pyspark if archive.name == "pyspark.zip" else py4j for archive in archives}
+    if [archive for archive in packages if not archive.startswith(("pyspark.zip", "py4j-"))] or len(packages) != 2:
         return pyspark
     known = "\n".join([str(pyspark), str(py4j), *packages])
     home = folder / f"spark-home-{hashlib.sha256(known.encode()).hexdigest()[:16]}"
@@ -37,9 +37,9 @@ def linked(pyspark: Path, py4j: Path, folder: Path) -> Path:
     try:
         library = fresh / "python" / "lib"
         library.mkdir(parents=True)
-        for each in pyspark.iterdir():
-            if each.name in ("bin", "sbin", "jars", "RELEASE"):
-                (fresh / each.name).symlink_to(each)
+        for entry in pyspark.iterdir():
+            if entry.name in ("bin", "sbin", "jars", "RELEASE"):
+                (fresh / entry.name).symlink_to(entry)
         for name, package in packages.items():
             (library / name).mkdir()
             (library / name / package.name).symlink_to(package)

@@ -206,17 +206,17 @@ def _struct(kind: Any, name: str) -> Build:
     inner = [_builder(field.type, f"{name}.{field.name}".lstrip(".")) for field in fields]
 
     def build(items: list[Any], report: Report) -> Any:
-        kept = _of_type(dict, items, name, report)
+        objects = _of_type(dict, items, name, report)
         columns = []
         for field, make in zip(fields, inner, strict=True):
             key = field.name
-            column = [None if item is None else item.get(key) for item in kept]
+            column = [None if item is None else item.get(key) for item in objects]
             if not field.nullable and None in column:
                 for index, item in enumerate(column):
-                    if item is None and kept[index] is not None:
+                    if item is None and objects[index] is not None:
                         report(index, f"field {f'{name}.{key}'.lstrip('.')!r} is missing")
             columns.append(make(column, report))
-        mask = pa.array([item is None for item in kept], pa.bool_())
+        mask = pa.array([item is None for item in objects], pa.bool_())
         return pa.StructArray.from_arrays(columns, fields=fields, mask=mask)
 
     return build
@@ -226,9 +226,9 @@ def _list(kind: Any, name: str) -> Build:
     make = _builder(kind.value_type, f"{name}[]")
 
     def build(items: list[Any], report: Report) -> Any:
-        kept = _of_type(list, items, name, report)
-        offsets, owners = _spread(kept)
-        flat = [item for each in kept if each is not None for item in each]
+        arrays = _of_type(list, items, name, report)
+        offsets, owners = _spread(arrays)
+        flat = [item for array in arrays if array is not None for item in array]
         _need(kind.value_field, flat, f"{name}[]", owners, report)
         values = make(flat, lambda index, reason: report(owners[index], reason))
         return pa.ListArray.from_arrays(offsets, values, type=kind)
@@ -242,10 +242,10 @@ def _map(kind: Any, name: str) -> Build:
     make = _builder(kind.item_type, f"{name}{{}}")
 
     def build(items: list[Any], report: Report) -> Any:
-        kept = _of_type(dict, items, name, report)
-        offsets, owners = _spread(kept)
-        keys = _keys([key for each in kept if each is not None for key in each], owners, report)
-        flat = [item for each in kept if each is not None for item in each.values()]
+        objects = _of_type(dict, items, name, report)
+        offsets, owners = _spread(objects)
+        keys = _keys([key for object_ in objects if object_ is not None for key in object_], owners, report)
+        flat = [item for object_ in objects if object_ is not None for item in object_.values()]
         _need(kind.item_field, flat, f"{name}{{}}", owners, report)
         values = make(flat, lambda index, reason: report(owners[index], reason))
         return pa.MapArray.from_arrays(offsets, keys, values, type=kind)
@@ -276,13 +276,13 @@ def _of_type(wanted: type, items: list[Any], name: str, report: Report) -> list[
     if {wanted, _NOTHING}.issuperset(map(type, items)):
         return items
     what = "object" if wanted is dict else "array"
-    kept = list(items)
+    checked = list(items)
     for index, item in enumerate(items):
         if item is not None and type(item) is not wanted:
-            kept[index] = None
+            checked[index] = None
             place = f"field {name!r}: " if name else ""
             report(index, f"{place}a JSON {what} was expected, not {_said(item)}")
-    return kept
+    return checked
 
 
 def _spread(items: list[Any]) -> tuple[Any, list[int]]:

@@ -22,6 +22,12 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 IDS: Final = "@ids"
 INITIAL: Final = "@initial"
+SMALL: Final = 10_000
+"""Ranges with fewer offsets take less time to read than their task to start."""
+PACKED: Final = 100_000
+"""How many offsets small ranges that share a task have together, at most."""
+TASKS: Final = 32
+"""With so few tasks nothing is packed: they may well all run at once."""
 BEGIN: Final = "@begin"
 
 Offsets = Mapping[TopicPartition, int]
@@ -43,7 +49,7 @@ class BadOffsetsError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class SegmentFile:
     """A file that holds a part of a partition's log: `location` is what a reader of that kind of store opens."""
 
     topic_partition: TopicPartition
@@ -55,7 +61,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The offsets from `start` to before `end` of one partition; from the leader unless it says which file has them."""
+    """The offsets from `start` to before `end` of one partition; from the leader unless it says where they are."""
 
     topic_partition: TopicPartition
     start: int
@@ -85,7 +91,7 @@ def from_json(document: Mapping[str, Any]) -> tuple[dict[TopicPartition, int], d
             if not topic.startswith("@"):
                 for partition, offset in partitions.items():
                     offsets[TopicPartition(topic, int(partition))] = int(offset)
-        ids = {str(topic): str(each) for topic, each in document.get(IDS, {}).items()}
+        ids = {str(topic): str(topic_id) for topic, topic_id in document.get(IDS, {}).items()}
     except (AttributeError, TypeError, ValueError):
         raise BadOffsetsError(f"the checkpoint's offsets cannot be read: {document!r:.200}") from None
     return offsets, ids
@@ -130,8 +136,8 @@ def losses(
     """What a query that goes on at `start` will never see, in words; empty if it misses nothing."""
     gone = [
         f"topic {topic!r} was deleted and created anew"
-        for topic, each in sorted(ids.items())
-        if topic in ids_now and ids_now[topic] != each
+        for topic, topic_id in sorted(ids.items())
+        if topic in ids_now and ids_now[topic] != topic_id
     ]
     for tp, offset in sorted(start.items()):
         if tp not in latest:
@@ -181,25 +187,47 @@ def plan(
     *,
     min_partitions: int | None = None,
     max_records: int | None = None,
-    segments: Iterable[Segment] = (),
+    segments: Iterable[SegmentFile] = (),
 ) -> list[Range]:
     """The pieces that tasks read, in order: one for each partition, more to reach a number or to stay below a size.
 
     What a segment file holds is read from it; the leader serves the rest.
     """
     ranges = [Range(tp, start[tp], end[tp]) for tp in sorted(end) if tp in start and start[tp] < end[tp]]
-    ranges = [piece for each in ranges for piece in _by_segments(each, segments)]
+    ranges = [piece for range_ in ranges for piece in _by_segments(range_, segments)]
     if max_records is not None:
-        ranges = [piece for each in ranges for piece in _cut(each, -(-each.size // max_records))]
+        ranges = [piece for range_ in ranges for piece in _cut(range_, -(-range_.size // max_records))]
     if min_partitions is not None and len(ranges) < min_partitions:
         ranges = _spread(ranges, min_partitions)
     return ranges
 
 
-def _by_segments(whole: Range, segments: Iterable[Segment]) -> list[Range]:
+def packed(ranges: Sequence[Range], at_least: int | None = None) -> list[tuple[Range, ...]]:
+    """Ranges by task, in order: small ones share a task, unless there would be too few tasks to do side by side."""
+    small = sum(each.size for each in ranges if each.size < SMALL)
+    budget = min(PACKED, small // max(at_least or 0, TASKS))
+    tasks: list[tuple[Range, ...]] = []
+    pack: list[Range] = []
+    size = 0
+    for each in ranges:
+        if each.size >= SMALL:
+            tasks.append((each,))
+            continue
+        if pack and size + each.size > budget:
+            tasks.append(tuple(pack))
+            pack, size = [], 0
+        pack.append(each)
+        size += each.size
+    return [*tasks, tuple(pack)] if pack else tasks
+
+
+def _by_segments(whole: Range, segments: Iterable[SegmentFile]) -> list[Range]:
     pieces: list[Range] = []
     tp, at = whole.topic_partition, whole.start
-    ours = sorted((each for each in segments if each.topic_partition == tp), key=lambda each: (each.first, -each.after))
+    ours = sorted(
+        (segment for segment in segments if segment.topic_partition == tp),
+        key=lambda segment: (segment.first, -segment.after),
+    )
     for segment in ours:
         first, after = max(segment.first, at), min(segment.after, whole.end)
         if first >= after:
@@ -221,7 +249,7 @@ def _spread(ranges: Sequence[Range], at_least: int) -> list[Range]:
         if largest is None or parts[largest] >= ranges[largest].size:
             break
         parts[largest] += 1
-    return [piece for each, count in zip(ranges, parts, strict=True) for piece in _cut(each, count)]
+    return [piece for range_, count in zip(ranges, parts, strict=True) for piece in _cut(range_, count)]
 
 
 def _cut(whole: Range, count: int) -> list[Range]:

@@ -9,12 +9,12 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from kavka.client.security import SecuredBootstrap, security_of
-from kavka.model.settings import SettingError
 from kavka.model.types import TopicPartition
+from kavka.spark.connecting import BOOTSTRAP, KAFKA, OptionError, bootstrap_of, check_names
 from kavka.spark.offsets import EARLIEST, LATEST, BadOffsetsError
+from kavka.spark.tiers import RemoteStorage
 
 COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 HEADERS: Final = "headers"
@@ -23,9 +23,17 @@ ERROR: Final = "error"
 
 Place = int | Mapping[TopicPartition, int]
 
-_BOTH: Final = ("kafka.bootstrap.servers",)
+_BOTH: Final = (BOOTSTRAP, "kafka.client.id")
+_REMOTE: Final = (
+    "kavka.remote.storage.url",
+    "kavka.remote.storage.options",
+    "kavka.remote.storage.keys.file",
+)
+"""The nodes' own names."""
 _SOURCE: Final = (
     *_BOTH,
+    "kafka.isolation.level",
+    "kafka.max.partition.fetch.bytes",
     "assign",
     "subscribe",
     "subscribePattern",
@@ -50,16 +58,33 @@ _SOURCE: Final = (
     "value.framing",
     "value.schema.id",
     "deadLetterTopic",
+    "maxBadRecords",
+    "maxBadShare",
     "fetchBytes",
     "timeoutMs",
+    *_REMOTE,
 )
-_SINK: Final = (*_BOTH, "topic", "includeHeaders", "useTimestampColumn", "compression", "delivery", "timeoutMs")
+_SINK: Final = (
+    *_BOTH,
+    "kafka.acks",
+    "kafka.batch.size",
+    "kafka.compression.type",
+    "kafka.delivery.timeout.ms",
+    "kafka.enable.idempotence",
+    "kafka.linger.ms",
+    "topic",
+    "includeHeaders",
+    "useTimestampColumn",
+    "compression",
+    "delivery",
+    "timeoutMs",
+)
 AT_LEAST_ONCE: Final = "at-least-once"
 EXACTLY_ONCE: Final = "exactly-once"
 # Spark's Kafka connector knows these; they tune what our client does not have.
 _IGNORED: Final = frozenset(
-    each.lower()
-    for each in (
+    name.lower()
+    for name in (
         "kafkaConsumer.pollTimeoutMs",
         "fetchOffset.numRetries",
         "fetchOffset.retryIntervalMs",
@@ -79,8 +104,25 @@ _WITHDRAWN: Final = {
 }
 
 
-class OptionError(ValueError):
-    """An option is missing, misspelt or has a value that means nothing."""
+@dataclass(frozen=True, slots=True)
+class BadLimit:
+    """How many records of one range may be bad, and which share of them; None: any."""
+
+    records: int | None = None
+    share: float | None = None
+
+    FEW: ClassVar[int] = 10
+    """So many are no share worth stopping for."""
+
+    def exceeded(self, bad: int, rows: int, *, whole: bool) -> bool:
+        """Whether so many of so many rows are too many; the share is known when the whole range is read."""
+        too_many = self.records is not None and bad > self.records
+        return too_many or (whole and self.share is not None and bad > self.FEW and bad > self.share * rows)
+
+    @property
+    def given(self) -> bool:
+        """Whether there is any."""
+        return self.records is not None or self.share is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +130,7 @@ class SourceOptions:
     """A read, fully described."""
 
     bootstrap: str
+    client_id: str
     subscribe: tuple[str, ...]
     assign: tuple[TopicPartition, ...]
     pattern: str | None
@@ -109,7 +152,10 @@ class SourceOptions:
     value_schema_id: int | None
     """What stands before each value where values are framed; None: they are not."""
     dead_letter_topic: str | None
+    bad_limit: BadLimit
     read_committed: bool
+    remote: RemoteStorage | None
+    """Where what is tiered is read from; None: from the leaders."""
     fetch_bytes: int
     timeout_ms: int
 
@@ -119,11 +165,14 @@ class SinkOptions:
     """A write, fully described."""
 
     bootstrap: str
+    client_id: str
     topic: str | None
     include_headers: bool
     use_timestamp: bool
     compression: str
     exactly_once: bool
+    batch_bytes: int
+    linger_ms: int
     timeout_ms: int
 
 
@@ -136,13 +185,14 @@ class _Given:
         for name in self._values:
             if name in _WITHDRAWN:
                 raise OptionError(_WITHDRAWN[name])
-            if name not in names and name not in _IGNORED and not name.startswith("kafka."):
+            if name not in names and name not in _IGNORED and not name.startswith(KAFKA):
                 raise OptionError(f"there is no option {name!r}; the options are {', '.join(sorted(known))}")
+        check_names(self._values, {name for name in names if name.startswith(KAFKA)})
 
     def text(self, name: str) -> str | None:
         return self._values.get(name.lower())
 
-    def number(self, name: str, default: int | None = None) -> int | None:
+    def number(self, name: str, default: int | None = None, *, least: int = 1) -> int | None:
         text = self.text(name)
         if text is None:
             return default
@@ -150,8 +200,8 @@ class _Given:
             number = int(text)
         except ValueError:
             raise OptionError(f"{name} is a number, not {text!r}") from None
-        if number <= 0:
-            raise OptionError(f"{name} is at least 1, not {number}")
+        if number < least:
+            raise OptionError(f"{name} is at least {least}, not {number}")
         return number
 
     def flag(self, name: str, default: bool) -> bool:
@@ -169,21 +219,7 @@ class _Given:
         return text
 
     def bootstrap(self) -> str:
-        text = self.text("kafka.bootstrap.servers")
-        if not text:
-            raise OptionError('say where the brokers are: option("kafka.bootstrap.servers", "HOST:PORT")')
-        security = {
-            name.removeprefix("kafka."): value
-            for name, value in self._values.items()
-            if name.startswith(("kafka.security.", "kafka.sasl.", "kafka.ssl."))
-        }
-        if not security:
-            return text
-        try:
-            security_of(security)  # what cannot be honoured is an error here, before any task runs
-        except SettingError as error:
-            raise OptionError(f"kafka.{error}") from None
-        return SecuredBootstrap(text, security)
+        return bootstrap_of(self._values)
 
 
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -202,6 +238,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
     columns = _columns(given, decoded=value_format != "bytes")
     return SourceOptions(
         bootstrap=given.bootstrap(),
+        client_id=given.text("kafka.client.id") or "kavka-spark",
         subscribe=subscribe,
         assign=assign,
         pattern=pattern,
@@ -222,9 +259,11 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         value_message=given.text("value.message"),
         value_schema_id=_framing(given, value_format),
         dead_letter_topic=given.text("deadLetterTopic"),
+        bad_limit=BadLimit(given.number("maxBadRecords", least=0), _share(given)),
         read_committed=given.choice("kafka.isolation.level", "read_uncommitted", "read_committed", "read_uncommitted")
         == "read_committed",
-        fetch_bytes=given.number("fetchBytes", 8 << 20) or 0,
+        remote=_remote(given),
+        fetch_bytes=given.number("fetchBytes", given.number("kafka.max.partition.fetch.bytes", 8 << 20)) or 0,
         timeout_ms=given.number("timeoutMs", 60_000) or 0,
     )
 
@@ -235,14 +274,20 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
     compression = given.text("compression") or given.text("kafka.compression.type") or "none"
     if compression not in ("none", "gzip", "snappy", "lz4", "zstd"):
         raise OptionError(f"kafka.compression.type is none, gzip, snappy, lz4 or zstd, not {compression!r}")
+    # A task's producer waits for all replicas and is idempotent: who asks for less would get more than that.
+    given.choice("kafka.acks", "all", "all", "-1")
+    given.choice("kafka.enable.idempotence", "true", "true")
     return SinkOptions(
         bootstrap=given.bootstrap(),
+        client_id=given.text("kafka.client.id") or "kavka-spark-sink",
         topic=given.text("topic"),
         include_headers=given.flag("includeHeaders", True),
         use_timestamp=given.flag("useTimestampColumn", False),
         compression=compression,
         exactly_once=given.choice("delivery", AT_LEAST_ONCE, AT_LEAST_ONCE, EXACTLY_ONCE) == EXACTLY_ONCE,
-        timeout_ms=given.number("timeoutMs", 120_000) or 0,
+        batch_bytes=given.number("kafka.batch.size", 128 << 10) or 0,
+        linger_ms=given.number("kafka.linger.ms", 20, least=0) or 0,
+        timeout_ms=given.number("timeoutMs", given.number("kafka.delivery.timeout.ms", 120_000)) or 0,
     )
 
 
@@ -345,6 +390,31 @@ def _framing(given: _Given, form: str) -> int | None:
             "Values with another number were written with another schema, and are bad records"
         )
     return int(text)
+
+
+def _remote(given: _Given) -> RemoteStorage | None:
+    url, options, keys = map(given.text, _REMOTE)
+    if url is None:
+        if options is not None or keys is not None:
+            raise OptionError(f"{_REMOTE[1]} and {_REMOTE[2]} are about the store of {_REMOTE[0]}, which is not named")
+        return None
+    pairs = [part.strip().partition("=") for part in (options or "").split(",") if part.strip()]
+    if "://" not in url or not all(equals for _, equals, _ in pairs):
+        raise OptionError(f"{_REMOTE[0]} is like s3://bucket/prefix, and {_REMOTE[1]} like region=eu-west-1,...")
+    return RemoteStorage(url, {name: value for name, _, value in pairs}, keys)
+
+
+def _share(given: _Given) -> float | None:
+    text = given.text("maxBadShare")
+    if text is None:
+        return None
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise OptionError(f"maxBadShare is a number from 0 to 1, not {text!r}")
+    return share
 
 
 _UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}

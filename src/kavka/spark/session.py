@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kavka.model.properties import parse_properties
 from kavka.spark import ship as travel
 from kavka.spark.cache import cache_dir
 from kavka.spark.home import spark_home
@@ -19,15 +20,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEFAULTS: Final[Mapping[str, str]] = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.sql.shuffle.partitions": "2",
     # Batches of 10,000 small rows are mostly overhead between the JVM and Python; whole megabytes are not.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.execution.arrow.maxBytesPerBatch": "1m",
 }
+LOCAL_DEFAULTS: Final[Mapping[str, str]] = {
+    **DEFAULTS,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+}
+"""Where Spark runs in the driver's own process; a cluster has settings of its own for these."""
 _ARCHIVES: Final = 2
 _JVM: Final = (
     "-XX:+UseSerialGC -Xshare:auto -Xlog:disable "
@@ -53,7 +58,9 @@ def start(
         os.environ["SPARK_HOME"] = str(spark_home())
     from pyspark.sql import SparkSession
 
-    settings = {**DEFAULTS, "spark.driver.memory": memory, **jvm_options(home)}
+    defaults = {"spark.driver.memory": memory, **jvm_options(home), **defaults_for(master)}
+    theirs = set_by_others()
+    settings = {name: value for name, value in defaults.items() if name not in theirs}
     if travel.is_remote(master):
         settings.update(travel.settings(travel.archive(cache_dir(), ship)))
     settings.update(conf or {})
@@ -63,6 +70,24 @@ def start(
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def defaults_for(master: str) -> Mapping[str, str]:
+    """Settings that suit our jobs, where nobody has set them."""
+    return DEFAULTS if travel.is_remote(master) else LOCAL_DEFAULTS
+
+
+def set_by_others() -> frozenset[str]:
+    """The names of settings that `spark-submit` or a `spark-defaults.conf` has set."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit started us, and its JVM knows
+        from pyspark import SparkConf, SparkContext
+
+        SparkContext._ensure_initialized()
+        return frozenset(name for name, _ in SparkConf().getAll())
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else None)
+    path = None if folder is None else Path(folder, "spark-defaults.conf")
+    return frozenset(parse_properties(path.read_text(encoding="utf-8"))) if path and path.is_file() else frozenset()
 
 
 def jvm_options(home: Path) -> dict[str, str]:

@@ -17,7 +17,7 @@ from typing import Final
 FOLDER: Final = "kavka_job"
 ALWAYS: Final = ("kavka", "pyspark_kavka")
 _KEPT_SECONDS: Final = 3600  # a job that started may still send an older one to its executors
-LIBRARIES: Final = ("lz4", "zstandard", "cramjam", "crc32c", "uvloop", "fastavro", "orjson")
+LIBRARIES: Final = ("lz4", "zstandard", "cramjam", "crc32c", "uvloop", "fastavro", "orjson", "obstore")
 """What the reading and writing of topics imports; only those that are installed here can travel."""
 
 

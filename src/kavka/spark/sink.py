@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
@@ -20,16 +20,14 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, Stri
 
 from kavka.client import Codec, Pool, Producer
 from kavka.spark import exactly_once, reading
-from kavka.spark.options import OptionError, SinkOptions
+from kavka.spark.connecting import OptionError
+from kavka.spark.options import SinkOptions
 
 Messages = list[WriterCommitMessage | None]
 
-_BATCH_BYTES: Final = 128 << 10
-_LINGER_MS: Final = 20
-
 
 @dataclass
-class Written(WriterCommitMessage):
+class WrittenTask(WriterCommitMessage):
     """What one task wrote."""
 
     rows: int
@@ -64,9 +62,9 @@ def write(options: SinkOptions, batches: Iterator[Any]) -> WriterCommitMessage:
     return reading.run(_write(options, batches))
 
 
-async def _write(options: SinkOptions, batches: Iterator[Any]) -> Written:
+async def _write(options: SinkOptions, batches: Iterator[Any]) -> WrittenTask:
     rows = 0
-    pool = await reading.connected(options.bootstrap, options.timeout_ms, "kavka-spark-sink")
+    pool = await reading.connected(options.bootstrap, options.timeout_ms, options.client_id)
     try:
         async with _producer(options, pool) as producer:
             for batch in batches:
@@ -74,15 +72,15 @@ async def _write(options: SinkOptions, batches: Iterator[Any]) -> Written:
                 rows += batch.num_rows
     finally:
         await pool.close()
-    return Written(rows)
+    return WrittenTask(rows)
 
 
 def _producer(options: SinkOptions, pool: Pool, transactional_id: str | None = None) -> Producer:
     return Producer(
         pool,
         codec=cast("Codec", options.compression),
-        batch_bytes=_BATCH_BYTES,
-        linger_ms=_LINGER_MS,
+        batch_bytes=options.batch_bytes,
+        linger_ms=options.linger_ms,
         delivery_timeout_ms=options.timeout_ms,
         transactional_id=transactional_id,
         two_phase_commit=transactional_id is not None,
@@ -114,7 +112,7 @@ async def _send(options: SinkOptions, producer: Producer, batch: Any) -> None:
             value,
             key=key,
             partition=partition,
-            headers=[(each["key"], each["value"]) for each in head] if head else (),
+            headers=[(header["key"], header["value"]) for header in head] if head else (),
             timestamp=None if micros is None else micros // 1000,
         )
 

@@ -19,9 +19,11 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from kavka.client.ranges import Chunk
+from kavka.client.view import ClusterView
 from kavka.model.types import TopicPartition
 from kavka.spark import reading
-from kavka.spark.brokers import Bounds, Brokers
+from kavka.spark.brokers import OffsetBounds, PlanningClient
 from kavka.spark.columns import TYPES, record_batches
 from kavka.spark.dead_letters import DeadLetter
 from kavka.spark.offsets import (
@@ -29,10 +31,12 @@ from kavka.spark.offsets import (
     INITIAL,
     DataLossError,
     Range,
+    SegmentFile,
     admit,
     continued,
     from_json,
     losses,
+    packed,
     plan,
     to_json,
 )
@@ -43,36 +47,84 @@ Json = dict[str, Any]
 
 
 @dataclass
-class RangePartition(InputPartition):
-    """One task's share: a range and the id that its topic had when it was planned."""
+class TaskRanges(InputPartition):
+    """One task's share: ranges, the ids that topics had when they were planned, and the leaders of that time."""
 
-    range: Range
-    topic_id: str | None
+    ranges: tuple[Range, ...]
+    ids: Mapping[str, str]
+    leaders: ClusterView
 
 
 class UndecodableValueError(ValueError):
     """A value that cannot be read as the query says, and nowhere to put it."""
 
 
+class TooManyBadRecordsError(ValueError):
+    """More values of a range cannot be read than the query allows."""
+
+
 def read(options: SourceOptions, partition: InputPartition) -> Iterator[Any]:
     """The rows of a range as Arrow record batches, in the columns that the query asked for."""
-    if not isinstance(partition, RangePartition):
+    if not isinstance(partition, TaskRanges):
         return  # Spark sends an empty partition where there is nothing to read
-    part, columns = partition.range, options.columns
-    made = decoder(options) if "value" in columns else None
+    made = decoder(options) if "value" in options.columns else None
+    with reading.Leaders(options, partition.leaders) as leaders:
+        for part in partition.ranges:
+            found = leaders.chunks(part, partition.ids.get(part.topic_partition.topic))
+            yield from _record_batches(options, part, found, made)
+
+
+def _record_batches(options: SourceOptions, part: Range, found: Iterator[Chunk], made: Decoder | None) -> Iterator[Any]:
+    columns = options.columns
     if made is None:
-        found = reading.chunks(part, options, partition.topic_id)
         yield from record_batches(part.topic_partition, found, part.start, part.end, columns)
         return
     # What is needed for a dead letter is read too, whether or not the query wants to see it.
     wanted = (name for name in columns if name != ERROR)
     needed = tuple(dict.fromkeys((*wanted, "key", "offset", "timestamp", *_with_letters(options))))
-    found = reading.chunks(part, options, partition.topic_id)
+    aside = _Aside(options, part)
     for batch in record_batches(part.topic_partition, found, part.start, part.end, needed):
-        yield _decoded(options, part.topic_partition, batch, made)
+        yield _decoded(options, part.topic_partition, batch, made, aside)
+    aside.finish()
 
 
-def _decoded(options: SourceOptions, tp: TopicPartition, batch: Any, made: Decoder) -> Any:
+class _Aside:
+    """The bad records of a range: where there is a limit they are kept to its end, and sent if they are few enough."""
+
+    def __init__(self, options: SourceOptions, part: Range) -> None:
+        self._options = options
+        self._part = part
+        self._kept: list[DeadLetter] = []
+        self._rows = 0
+        self._bad = 0
+
+    def add(self, rows: int, bad: int, letters: Sequence[DeadLetter]) -> None:
+        """Take what a record batch has."""
+        self._rows += rows
+        self._bad += bad
+        self._check(whole=False)
+        if self._options.bad_limit.given:
+            self._kept += letters
+        elif letters:
+            _set_aside(self._options, letters)
+
+    def finish(self) -> None:
+        """The range is read: send what was kept."""
+        self._check(whole=True)
+        if self._kept:
+            _set_aside(self._options, self._kept)
+
+    def _check(self, *, whole: bool) -> None:
+        if self._options.bad_limit.exceeded(self._bad, self._rows, whole=whole):
+            part = self._part
+            raise TooManyBadRecordsError(
+                f"{part.topic_partition}: {self._bad} of {self._rows} records from offset {part.start} on are not "
+                f"{self._options.value_format}, which is more than maxBadRecords or maxBadShare allow; none of them "
+                "was written to the dead letters, and the query stays where it is"
+            )
+
+
+def _decoded(options: SourceOptions, tp: TopicPartition, batch: Any, made: Decoder, aside: _Aside) -> Any:
     """A record batch with its values decoded; rows with bad values are set aside, or marked if the query asks why."""
     values, bad = made.decode(batch.column("value").to_pylist())
     made_here = {"value": values}
@@ -81,8 +133,8 @@ def _decoded(options: SourceOptions, tp: TopicPartition, batch: Any, made: Decod
         made_here[ERROR] = pa.array([reasons.get(row) for row in range(len(values))], TYPES[ERROR])
     arrays = [made_here[name] if name in made_here else batch.column(name) for name in options.columns]
     decoded = pa.RecordBatch.from_arrays(arrays, names=list(options.columns))
-    if bad and (options.dead_letter_topic is not None or ERROR not in options.columns):
-        _set_aside(options, _letters(tp, batch, bad))
+    sent = bad if options.dead_letter_topic is not None or ERROR not in options.columns else []
+    aside.add(len(values), len(bad), _letters(tp, batch, sent))
     if not bad or ERROR in options.columns:
         return decoded
     rejected = {row for row, _ in bad}
@@ -110,7 +162,7 @@ def _letters(tp: TopicPartition, batch: Any, bad: Bad) -> list[DeadLetter]:
 
 def _original(batch: Any, row: int) -> list[tuple[str, bytes | None]]:
     found = batch.column(HEADERS)[row].as_py() if HEADERS in batch.schema.names else None
-    return [(each["key"], each["value"]) for each in found or ()]
+    return [(header["key"], header["value"]) for header in found or ()]
 
 
 def _set_aside(options: SourceOptions, letters: Sequence[DeadLetter]) -> None:
@@ -131,13 +183,14 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """One task for each range."""
-        brokers = Brokers(self._options)
+        brokers = PlanningClient(self._options)
         try:
             bounds = brokers.bounds()
             start, end = brokers.starting(bounds), brokers.ending(bounds)
+            segments = brokers.segments(start, end, bounds.ids)
+            return planned(self._options, brokers, (start, end), bounds.ids, segments)
         finally:
             brokers.close()
-        return planned(self._options, start, end, bounds.ids)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of one range."""
@@ -149,8 +202,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._brokers = Brokers(options)
-        self._target: Bounds | None = None
+        self._brokers = PlanningClient(options, streaming=True)
+        self._target: OffsetBounds | None = None
         self._latest: Json | None = None
         self._last_batch = time.monotonic()
 
@@ -186,33 +239,34 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         moved = {tp: offset for tp, offset in begin.items() if INITIAL in start or given.get(tp) != offset}
         if moved:
             return {**found, BEGIN: to_json(moved, {})}
-        return start if found == {name: each for name, each in start.items() if name != BEGIN} else found
+        return start if found == {name: value for name, value in start.items() if name != BEGIN} else found
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802
-        """Where the topics end, for the query's progress: what is between is its lag."""
+        """The latest offsets, for the query's progress: what is between is its lag."""
         return self._latest
 
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
         """One task for each range of a micro-batch; the same for the same two places."""
         wanted, ids = from_json(end)
         given, ids_before = from_json(start)
-        anew = {topic for topic, each in ids_before.items() if ids.get(topic, each) != each}
+        anew = {topic for topic, topic_id in ids_before.items() if ids.get(topic, topic_id) != topic_id}
         begin = {tp: given[tp] for tp in wanted if tp in given and tp.topic not in anew}
         begin.update(from_json(end.get(BEGIN, {}))[0])
         new = [tp for tp in wanted if tp not in begin]
         if new:
             begin.update(self._brokers.at(dict.fromkeys(new, -2)))
-        return planned(self._options, begin, wanted, ids)
+        segments = self._brokers.segments(begin, wanted, ids)
+        return planned(self._options, self._brokers, (begin, wanted), ids, segments)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of one range."""
         return read(self._options, partition)
 
     def stop(self) -> None:
-        """Hang up."""
+        """Close the connections."""
         self._brokers.close()
 
-    def _begin(self, start: Json, bounds: Bounds) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    def _begin(self, start: Json, bounds: OffsetBounds) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
         """Where the last batch ended, and where the next one begins: the same unless something is new or lost."""
         given, ids = from_json(start)
         wanted = set(bounds.latest)
@@ -222,8 +276,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         lost = losses(given, ids, bounds.earliest, bounds.latest, bounds.ids)
         if lost and self._options.fail_on_data_loss:
             raise DataLossError(lost)
-        for each in lost:
-            reading.LOG.warning("going on without what was lost: %s", each)
+        for loss in lost:
+            reading.logger.warning("going on without what was lost: %s", loss)
         begin = continued(given, ids, bounds.earliest, bounds.latest, bounds.ids)
         return given, {tp: offset for tp, offset in begin.items() if tp in wanted}
 
@@ -235,10 +289,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def planned(
     options: SourceOptions,
-    start: Mapping[TopicPartition, int],
-    end: Mapping[TopicPartition, int],
+    brokers: PlanningClient,
+    places: tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]],
     ids: Mapping[str, str],
+    segments: Sequence[SegmentFile] = (),
 ) -> list[InputPartition]:
     """The tasks that read what lies between two places."""
-    ranges = plan(start, end, min_partitions=options.min_partitions, max_records=options.max_records)
-    return [RangePartition(each, ids.get(each.topic_partition.topic)) for each in ranges]
+    least, most = options.min_partitions, options.max_records
+    ranges = plan(*places, min_partitions=least, max_records=most, segments=segments)
+    tasks: list[InputPartition] = []
+    for share in packed(ranges, least):
+        topics = {part.topic_partition.topic for part in share}
+        leaders = brokers.leaders(part.topic_partition for part in share)
+        tasks.append(TaskRanges(share, {topic: ids[topic] for topic in topics if topic in ids}, leaders))
+    return tasks

@@ -80,7 +80,17 @@ class CompactionResult:
     unread: int = 0  # batches that were left as they are
 
 
-class Transactions:
+class _OngoingAborted:
+    """An aborted transaction whose marker was not read yet."""
+
+    __slots__ = ("has_data", "transaction")
+
+    def __init__(self, transaction: AbortedTransaction) -> None:
+        self.transaction = transaction
+        self.has_data = False
+
+
+class CleanedTransactionMetadata:
     """Which transactions were aborted, followed in the order of offsets."""
 
     __slots__ = ("_aborted", "_committed_data", "_next", "_ongoing", "aborted_with_data")
@@ -88,7 +98,7 @@ class Transactions:
     def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
         self._aborted = sorted(set(aborted), key=lambda txn: txn.first_offset)
         self._next = 0
-        self._ongoing: dict[int, list[AbortedTransaction | bool]] = {}  # producer -> [the transaction, data was seen]
+        self._ongoing: dict[int, _OngoingAborted] = {}  # by producer id
         self._committed_data: set[int] = set()
         self.aborted_with_data: list[AbortedTransaction] = []
 
@@ -97,11 +107,11 @@ class Transactions:
         self._advance(batch)
         if not batch.is_transactional:
             return False
-        state = self._ongoing.get(batch.producer_id)
-        if state is None:
+        ongoing = self._ongoing.get(batch.producer_id)
+        if ongoing is None:
             self._committed_data.add(batch.producer_id)
             return False
-        state[1] = True
+        ongoing.has_data = True
         return True
 
     def is_spent(self, data: bytes, batch: BatchInfo) -> bool:
@@ -114,10 +124,9 @@ class Transactions:
             return True
         kind = control_type(record.key)
         if kind == ControlType.ABORT:
-            state = self._ongoing.pop(batch.producer_id, None)
-            if state is not None and state[1]:
-                assert isinstance(state[0], AbortedTransaction)
-                self.aborted_with_data.append(state[0])
+            ongoing = self._ongoing.pop(batch.producer_id, None)
+            if ongoing is not None and ongoing.has_data:
+                self.aborted_with_data.append(ongoing.transaction)
                 return False
             return True
         if kind == ControlType.COMMIT:
@@ -130,7 +139,7 @@ class Transactions:
         while self._next < len(self._aborted) and self._aborted[self._next].first_offset <= batch.last_offset:
             txn = self._aborted[self._next]
             if txn.last_offset >= batch.base_offset:  # else its marker lies before what is read here
-                self._ongoing.setdefault(txn.producer_id, [txn, False])
+                self._ongoing.setdefault(txn.producer_id, _OngoingAborted(txn))
             self._next += 1
 
 
@@ -162,7 +171,7 @@ class _Cleaner:
             index_size_max_bytes=plan.index_size_max_bytes,
         )
         self.segments = [self._open(source) for source in plan.segments]
-        self.transactions = Transactions(plan.aborted)
+        self.transactions = CleanedTransactionMetadata(plan.aborted)
         self.records_read = 0
         self.records_kept = 0
         self.unread = 0
@@ -183,7 +192,7 @@ class _Cleaner:
     def map_keys(self) -> None:
         """Learn the last offset of each key from the first dirty offset on, until the map is full."""
         start = self.plan.first_dirty_offset
-        transactions = Transactions(self.plan.aborted)
+        transactions = CleanedTransactionMetadata(self.plan.aborted)
         for number, segment in enumerate(self.segments):
             last = number + 1 == len(self.segments)
             end = self.plan.first_uncleanable_offset if last else self.segments[number + 1].base_offset
@@ -194,7 +203,7 @@ class _Cleaner:
                     return
             self.keys.latest_offset = max(self.keys.latest_offset, end - 1)
 
-    def _map_batch(self, chunk: bytes, batch: BatchInfo, start: int, transactions: Transactions) -> bool:
+    def _map_batch(self, chunk: bytes, batch: BatchInfo, start: int, transactions: CleanedTransactionMetadata) -> bool:
         """Learn a batch's keys; False if they no longer fit."""
         if batch.is_control:
             transactions.is_spent(chunk, batch)

@@ -95,6 +95,11 @@ class LeaderEpochs:
         if gone > 1 or (gone and entries[0][1] != start_offset):
             self._set(((entries[gone - 1][0], start_offset), *entries[gone:]))
 
+    def restore(self, entries: tuple[tuple[int, int], ...]) -> None:
+        """Know again what was lost."""
+        if entries != self._entries:
+            self._set(entries)
+
     def clear(self) -> None:
         """Forget everything."""
         if self._entries:

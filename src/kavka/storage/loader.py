@@ -62,13 +62,13 @@ class _Loader:
         "clean",
         "config",
         "disk",
-        "doomed",
         "epochs",
         "epochs_lost",
         "log_start_offset",
         "names",
         "now_ms",
         "path",
+        "pending_deletion",
         "producers",
         "producers_loaded",
         "recovery_point",
@@ -102,7 +102,7 @@ class _Loader:
         self.report = LoadReport()
         self.names: set[str] = set()
         self.segments: list[Segment] = []
-        self.doomed: list[Segment] = []
+        self.pending_deletion: list[Segment] = []
         self.producers = ProducerStates(topic_partition)
         self.producers_loaded = False
         self.epochs = LeaderEpochs()
@@ -140,7 +140,7 @@ class _Loader:
         )
         log.log_start_offset, log.local_log_start_offset = log_start_offset, local_start
         log.recovery_point = end if self.clean else max(min(self.recovery_point, end), local_start)
-        log.doom(self.doomed, self.now_ms)
+        log.delete_later(self.pending_deletion, self.now_ms)
         return log
 
     def list_files(self) -> None:
@@ -295,7 +295,7 @@ class _Loader:
             self.report.removed_segments += len(gone)
             self.report.cut_bytes += sum(segment.size for segment in gone)
             self.report.notes.append(f"{self.path}: removed {len(gone)} segments after the cut")
-            self.doomed += gone
+            self.pending_deletion += gone
 
     def drop_all(self, why: str) -> None:
         """Let go of everything."""

@@ -25,9 +25,9 @@ from kavka.storage.dirs import encode_partition_metadata
 from kavka.storage.disk import Buffer, Disk
 from kavka.storage.epochs import LeaderEpochs
 from kavka.storage.producer_snapshot import decode_snapshot
-from kavka.storage.producer_state import KIND_BITS, AppendOrigin, BatchMeta, Prepared, ProducerStates, is_expired
+from kavka.storage.producer_state import KIND_BITS, AppendOrigin, BatchMeta, PreparedAppend, ProducerStates, is_expired
 from kavka.storage.replay import drop_snapshots, load_snapshot, replay_segments, snapshot_path, write_snapshot
-from kavka.storage.retention import Expired, RetentionView
+from kavka.storage.retention import ExpiredSegment, RetentionView
 from kavka.storage.scan import read_marker
 from kavka.storage.segment import MAX_RELATIVE_OFFSET, Mark, Search, Segment, marks_of
 from kavka.storage.segments import LogFiles
@@ -62,7 +62,7 @@ class Log(LogFiles):
     """The batches of one partition that are on this disk, from its local log start offset to its log end offset.
 
     The log start offset is where the partition begins for its clients: before the local one if what lies between is
-    kept elsewhere, else the same.
+    in tiered storage, else the same.
     """
 
     __slots__ = ("local_log_start_offset", "log_start_offset", "producers", "topic_id")
@@ -182,7 +182,7 @@ class Log(LogFiles):
                 or entry.producer_epoch != epoch
                 or entry.kind != attributes & KIND_BITS
             ):
-                prepared = Prepared()
+                prepared = PreparedAppend()
                 duplicate = self._prepare(prepared, data, batch, offset, origin, transaction_version)
                 if duplicate is not None:
                     return self._duplicate(duplicate, batch)
@@ -240,7 +240,7 @@ class Log(LogFiles):
     ) -> AppendInfo:
         first = offset = self.log_end_offset
         max_timestamp = -1
-        prepared = Prepared()
+        prepared = PreparedAppend()
         view = memoryview(data)
         buffers: list[Buffer] = []
         marks: list[Mark] = []
@@ -287,7 +287,7 @@ class Log(LogFiles):
     def _append_numbered(self, view: memoryview, batches: Sequence[BatchInfo], now_ms: int) -> None:
         first, last = batches[0], batches[-1]
         start, end = first.position, last.position + last.size
-        prepared = Prepared()
+        prepared = PreparedAppend()
         max_timestamp = -1
         for batch in batches:
             max_timestamp = max(max_timestamp, batch.max_timestamp)
@@ -303,7 +303,7 @@ class Log(LogFiles):
 
     def _prepare(
         self,
-        prepared: Prepared,
+        prepared: PreparedAppend,
         data: Buffer,
         batch: BatchInfo,
         offset: int,
@@ -324,7 +324,7 @@ class Log(LogFiles):
             known.first_offset, known.last_offset, known.timestamp, batch.max_timestamp, self.log_start_offset, True
         )
 
-    def _commit(self, prepared: Prepared, segment: Segment) -> None:
+    def _commit(self, prepared: PreparedAppend, segment: Segment) -> None:
         for completed, last_stable_offset in self.producers.commit(prepared):
             if completed.aborted:
                 with self._guard("write the transaction index"):
@@ -392,7 +392,7 @@ class Log(LogFiles):
         try:
             return self._slice(offset, max_bytes, up_to_offset, min_one)
         except OSError as error:
-            raise KafkaStorageError(f"cannot read from {self.topic_partition}: {error}") from error
+            self._cannot_read(error)
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """The offset before which every transaction is decided, and known to be to all in-sync replicas."""
@@ -431,13 +431,13 @@ class Log(LogFiles):
         if offset >= self.log_end_offset:
             return False
         if offset < self._segments[0].base_offset:
-            self.truncate_fully_and_start_at(offset, now_ms=now_ms)
+            self.truncate_fully_and_start_at(offset, min(offset, self.log_start_offset), now_ms)
             return True
         with self._guard("truncate"):
             gone = [segment for segment in self._segments if segment.base_offset > offset]
             del self._segments[len(self._segments) - len(gone) :]
             self._active = self._segments[-1]
-            self.doom(gone, now_ms)
+            self.delete_later(gone, now_ms)
             self._drop_snapshots_of(gone)
             offset = min(offset, self._active.truncate_to(offset, now_ms, self.config))
             self._set_end(offset)
@@ -447,15 +447,15 @@ class Log(LogFiles):
         return True
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None, now_ms: int = 0) -> None:
-        """Remove everything and go on at an offset."""
+        """Remove everything and go on at an offset; what is before it, from the log start on, is in tiered storage."""
+        self.log_start_offset = offset if log_start_offset is None else log_start_offset
         with self._guard("truncate"):
-            self.doom(self._segments, now_ms)
+            self.delete_later(self._segments, now_ms)
             self._segments.clear()
             self._begin_segment(offset, now_ms)
-            self.epochs.clear()
+            self.epochs.truncate_from_end(offset if self.log_start_offset < offset else 0)
             self.producers.clear()
             drop_snapshots(self.disk, self.path, self.producers, -1, -1)
-        self.log_start_offset = offset if log_start_offset is None else log_start_offset
         self.local_log_start_offset = max(offset, self.log_start_offset)
         self._set_end(offset)
 
@@ -467,19 +467,21 @@ class Log(LogFiles):
         producers: bytes | None,
         now_ms: int,
     ) -> None:
-        """Remove everything and go on at an offset, with what the records before it, kept elsewhere, have left.
+        """Remove everything and go on at an offset, with what the records before it, in tiered storage, have left.
 
         KafkaStorageError, and nothing is removed, if that is damaged.
         """
         entries = decode_snapshot(producers) if producers is not None else []
         self.truncate_fully_and_start_at(offset, log_start_offset, now_ms)
+        self.epochs.clear()
         for epoch, start in epochs:
             if start < offset:
                 self.epochs.assign(epoch, start)
         self.epochs.truncate_from_start(log_start_offset)
         expiration_ms = self.config.producer_id_expiration_ms
         self.producers.restore(entry for entry in entries if not is_expired(entry, now_ms, expiration_ms))
-        with self._guard("write a snapshot of producers"):
+        with self._guard("write leader epochs and producers"):
+            self.disk.write_file(f"{self.path}/{files.LEADER_EPOCHS}", encode_epochs(self.epochs.entries))
             path = write_snapshot(self.disk, self.path, self.producers, offset)
             if path is not None:
                 self._unsynced.append(path)
@@ -518,16 +520,16 @@ class Log(LogFiles):
 
     def delete_old_segments(
         self, now_ms: int, high_watermark: int, tiered_end_offset: int | None = None
-    ) -> list[Expired]:
-        """Drop what the log start, retention.bytes and retention.ms let go; the files go after the delete delay.
+    ) -> list[ExpiredSegment]:
+        """Delete segments before the log start or past retention.bytes or retention.ms; files go after the delay.
 
         Of a log with a tier behind it, only what the tier has (all before `tiered_end_offset`) goes by size and age,
         and by the local limits; clients can read on from where they could.
         """
         tiered = tiered_end_offset is not None
         limits = self.config.local if tiered else self.config
-        dropped: list[Expired] = []
-        rules: list[Callable[[RetentionView], list[Expired]]] = [retention.before_log_start]
+        dropped: list[ExpiredSegment] = []
+        rules: list[Callable[[RetentionView], list[ExpiredSegment]]] = [retention.before_log_start]
         if self.config.delete or (tiered and not self.config.compact):
             rules.append(lambda view: retention.over_size(view, limits))
             rules.append(lambda view: retention.over_age(view, limits, now_ms))
@@ -551,7 +553,7 @@ class Log(LogFiles):
             self.roll(now_ms)
         del self._segments[: len(gone)]
         self._advance_local_start(self._segments[0].base_offset)
-        self.doom(gone, now_ms)
+        self.delete_later(gone, now_ms)
         self._drop_snapshots_of(gone)
 
     def replace_segments(self, new: Segment, old: Sequence[Segment], now_ms: int) -> None:

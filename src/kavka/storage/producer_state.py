@@ -49,7 +49,7 @@ class BatchMeta(NamedTuple):
     timestamp: int
 
 
-class Marker(NamedTuple):
+class EndTransactionMarker(NamedTuple):
     """The end of a transaction, as its control record says."""
 
     commit: bool
@@ -172,7 +172,7 @@ class ProducerEntry:
         return None
 
 
-class Verification:
+class VerificationStateEntry:
     """A producer that begins a transaction here, while its coordinator is asked whether the log is part of it.
 
     The object itself is the guard: a marker written meanwhile removes it, so that a late answer lets nothing in. Until
@@ -195,7 +195,7 @@ class Verification:
             self.lowest_sequence = min(sequence, self.lowest_sequence)
 
 
-class Prepared:
+class PreparedAppend:
     """What an append will change once it is written: copies, so that a failed write changes nothing."""
 
     __slots__ = ("completed", "entries", "started")
@@ -217,7 +217,7 @@ class ProducerStates:
         self.ongoing: dict[int, int] = {}  # first offset -> producer id, in order of first offset
         self.unreplicated: dict[int, int] = {}  # first offset -> marker's offset, until the high watermark passes it
         self.snapshots: list[int] = []
-        self.verifications: dict[int, Verification] = {}  # by producer id; no log remembers them
+        self.verifications: dict[int, VerificationStateEntry] = {}  # by producer id; no log remembers them
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -234,8 +234,8 @@ class ProducerStates:
         batch: BatchInfo,
         base_offset: int,
         origin: AppendOrigin,
-        prepared: Prepared,
-        read_marker: Callable[[], Marker | None],
+        prepared: PreparedAppend,
+        read_marker: Callable[[], EndTransactionMarker | None],
         transaction_version: int = 0,
     ) -> None:
         """Check a batch that has a producer id, and note in `prepared` what it will change."""
@@ -271,7 +271,7 @@ class ProducerStates:
             entry.begin(base_offset)
             prepared.started[base_offset] = producer_id
 
-    def commit(self, prepared: Prepared) -> list[tuple[CompletedTransaction, int]]:
+    def commit(self, prepared: PreparedAppend) -> list[tuple[CompletedTransaction, int]]:
         """Take over what `prepare` noted; each completed transaction comes with the last stable offset after it."""
         self.entries.update(prepared.entries)
         self.ongoing.update(prepared.started)
@@ -293,18 +293,18 @@ class ProducerStates:
 
     def start_verification(
         self, producer_id: int, epoch: int, sequence: int, *, bumps_epoch: bool, now_ms: int
-    ) -> Verification | None:
+    ) -> VerificationStateEntry | None:
         """The guard of a transaction that begins; None if it has begun already."""
         self._require_present_epoch(producer_id, epoch)
         if self.has_ongoing(producer_id, epoch):
             return None
         found = self.verifications.get(producer_id)
         if found is None:
-            found = self.verifications[producer_id] = Verification(sequence, epoch, bumps_epoch, now_ms)
+            found = self.verifications[producer_id] = VerificationStateEntry(sequence, epoch, bumps_epoch, now_ms)
         found.saw(sequence, epoch)
         return found
 
-    def require_verified(self, producer_id: int, epoch: int, guard: Verification | None) -> None:
+    def require_verified(self, producer_id: int, epoch: int, guard: VerificationStateEntry | None) -> None:
         """Raise unless a transaction is open here, or its beginning was verified and nothing came between."""
         self._require_present_epoch(producer_id, epoch)
         if not self.has_ongoing(producer_id, epoch) and (
@@ -319,7 +319,7 @@ class ProducerStates:
                 f"producer {producer_id} is at epoch {entry.producer_epoch} in {self.topic_partition}, not {epoch}"
             )
 
-    def _end_verifications(self, prepared: Prepared) -> None:
+    def _end_verifications(self, prepared: PreparedAppend) -> None:
         for producer_id, entry in prepared.entries.items():
             found = self.verifications.get(producer_id)
             # A marker that is behind: the next transaction, which has a later epoch since version 2, has begun.
@@ -336,6 +336,13 @@ class ProducerStates:
         )
         self.ongoing = dict(open_transactions)
 
+    def take_over(self, other: ProducerStates) -> None:
+        """Know what the producers of a log with the same records are known to have done; the snapshots stay."""
+        self.entries = other.entries
+        self.ongoing = other.ongoing
+        self.unreplicated = other.unreplicated
+        self.verifications = other.verifications
+
     def clear(self) -> None:
         """Forget all producers; the list of snapshots stays."""
         self.entries = {}
@@ -348,7 +355,9 @@ class ProducerStates:
         gone = [entry.producer_id for entry in self if is_expired(entry, now_ms, expiration_ms)]
         for producer_id in gone:
             del self.entries[producer_id]
-        late = [one for one, found in self.verifications.items() if now_ms - found.since_ms >= expiration_ms]
+        late = [
+            producer_id for producer_id, found in self.verifications.items() if now_ms - found.since_ms >= expiration_ms
+        ]
         for producer_id in late:
             del self.verifications[producer_id]
         return len(gone)
@@ -377,9 +386,9 @@ class ProducerStates:
         entry: ProducerEntry,
         batch: BatchInfo,
         offset: int,
-        marker: Marker,
+        marker: EndTransactionMarker,
         origin: AppendOrigin,
-        prepared: Prepared,
+        prepared: PreparedAppend,
         transaction_version: int,
     ) -> None:
         version = 0 if origin is AppendOrigin.REPLICATION else transaction_version

@@ -12,7 +12,7 @@ from kavka.storage.producer_snapshot import decode_snapshot, encode_snapshot
 from kavka.storage.producer_state import (
     AppendOrigin,
     CompletedTransaction,
-    Prepared,
+    PreparedAppend,
     ProducerStates,
     is_expired,
 )
@@ -70,7 +70,7 @@ def replay_batch(producers: ProducerStates, data: bytes, batch: BatchInfo) -> li
     """Apply a batch that is in the log; returns the transactions it ends with their last stable offsets."""
     if batch.producer_id < 0:
         return []
-    prepared = Prepared()
+    prepared = PreparedAppend()
     producers.prepare(batch, batch.base_offset, AppendOrigin.REPLICATION, prepared, lambda: read_marker(data, batch))
     return producers.commit(prepared)
 

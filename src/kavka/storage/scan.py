@@ -9,7 +9,7 @@ from kavka.kernels.batches import LOG_OVERHEAD, TRUNCATED, BatchInfo, scan_prefi
 from kavka.records.batch import records
 from kavka.records.control import parse_txn_marker
 from kavka.storage.disk import DiskFile
-from kavka.storage.producer_state import Marker
+from kavka.storage.producer_state import EndTransactionMarker
 
 _CHUNK_BYTES = 1 << 20
 _LENGTH = Struct(">i")
@@ -65,9 +65,9 @@ class BatchScan:
         return length + LOG_OVERHEAD
 
 
-def read_marker(data: bytes | bytearray | memoryview, batch: BatchInfo) -> Marker | None:
+def read_marker(data: bytes | bytearray | memoryview, batch: BatchInfo) -> EndTransactionMarker | None:
     """The transaction marker of a control batch; None if compaction has emptied it."""
     for record in records(data, batch):
         marker = parse_txn_marker(record)
-        return Marker(marker.commit, marker.coordinator_epoch, record.timestamp) if marker else None
+        return EndTransactionMarker(marker.commit, marker.coordinator_epoch, record.timestamp) if marker else None
     return None

@@ -18,7 +18,7 @@ from kavka.storage.index import NO_TIMESTAMP, OffsetIndex, TimeIndex
 from kavka.storage.scan import BatchScan
 from kavka.storage.txn_index import TransactionIndex
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
 
@@ -135,7 +135,7 @@ class Segment:
             index = OffsetIndex(self._disk.file(path), self.base_offset, stored)
             offset, position = index.last()
             if stored and not self._has_batch(position, offset):
-                log.warning("%s is damaged: reading goes on without it", path)
+                logger.warning("%s is corrupt: reading without it", path)
                 index = OffsetIndex(self._disk.file(path), self.base_offset, 0)
             self._offset_index = index
         return self._offset_index
@@ -149,7 +149,7 @@ class Segment:
             index = TimeIndex(self._disk.file(path), self.base_offset, stored)
             timestamp, offset = index.last()
             if stored and not self._has_timestamp(timestamp, offset):
-                log.warning("%s is damaged: reading goes on without it", path)
+                logger.warning("%s is corrupt: reading without it", path)
                 index = TimeIndex(self._disk.file(path), self.base_offset, 0)
                 self._time_index = index
                 self._max_timestamp, self._max_timestamp_offset = self._find_max_timestamp()
@@ -318,7 +318,7 @@ class Segment:
                     return TimestampOffset(found_at, info.base_offset + delta, info.leader_epoch)
                 yield
         except KafkaError as error:
-            log.warning("%s: what is at offset %d cannot be searched: %s", self.file.path, info.base_offset, error)
+            logger.warning("%s: cannot search the batch at offset %d: %s", self.file.path, info.base_offset, error)
         return None
 
     def truncate_to(self, offset: int, now_ms: int, config: LogConfig) -> int:

@@ -27,7 +27,7 @@ from kavka.storage.txn_index import AbortedTransaction
 _base_offset = attrgetter("base_offset")
 
 
-class _Doomed(NamedTuple):
+class _PendingDeletion(NamedTuple):
     """A segment that was renamed to .deleted and goes for good at some time."""
 
     at_ms: int
@@ -39,17 +39,18 @@ class LogFiles:
 
     __slots__ = (
         "_active",
-        "_doomed",
         "_hint_offset",
         "_hint_position",
         "_hint_segment",
         "_new_names",
+        "_pending_deletion",
         "_sealed",
         "_segments",
         "_sync",
         "_unsynced",
         "config",
         "disk",
+        "disk_error",
         "epochs",
         "failed",
         "generation",
@@ -77,6 +78,8 @@ class LogFiles:
         self.epochs = epochs
         self.recovery_point = segments[0].base_offset
         self.failed: str | None = None
+        self.disk_error: str | None = None
+        """What the disk last refused, whether or not the log can go on."""
         self.generation = 0  # goes up whenever the log is cut at its end
         self._segments = segments
         self._active = segments[-1]
@@ -84,7 +87,7 @@ class LogFiles:
         self._sealed: list[Segment] = []  # since the last sync: their indexes were completed after it
         self._unsynced: list[str] = []  # whole files written since the last sync
         self._new_names = False  # whether the directory has names that a crash may lose
-        self._doomed: list[_Doomed] = []
+        self._pending_deletion: list[_PendingDeletion] = []
         self._hint_offset = -1  # where the last read ended: a consumer at the tail goes on there
         self._hint_segment: Segment | None = None
         self._hint_position = 0
@@ -118,6 +121,7 @@ class LogFiles:
         try:
             segment.append(buffers, length, marks, self.config)
         except OSError as error:
+            self.disk_error = str(error)
             try:
                 segment.file.truncate(segment.size)
             except OSError as second:
@@ -252,11 +256,11 @@ class LogFiles:
 
     # -- removing
 
-    def doom(self, gone: Sequence[Segment], now_ms: int) -> None:
+    def delete_later(self, gone: Sequence[Segment], now_ms: int) -> None:
         """Rename segments' files so that a later `purge`, or the next start, removes them."""
         for segment in gone:
             segment.change_suffix(files.DELETED)
-            self._doomed.append(_Doomed(now_ms + self.config.file_delete_delay_ms, segment))
+            self._pending_deletion.append(_PendingDeletion(now_ms + self.config.file_delete_delay_ms, segment))
         if gone:
             self._hint_segment = None
             self._new_names = True
@@ -269,21 +273,23 @@ class LogFiles:
             complete_swap(new, old)
             self.disk.fsync_dir(self.path)
         self._segments[first : first + len(old)] = [new]
-        self._doomed += [_Doomed(now_ms + self.config.file_delete_delay_ms, segment) for segment in old]
+        self._pending_deletion += [
+            _PendingDeletion(now_ms + self.config.file_delete_delay_ms, segment) for segment in old
+        ]
         self._hint_segment = None
 
-    def take_doomed(self, now_ms: int) -> list[str]:
+    def take_deletable(self, now_ms: int) -> list[str]:
         """Let go of the segments whose delete delay is over; their files, which the caller removes on any thread."""
-        due = [doomed.segment for doomed in self._doomed if doomed.at_ms <= now_ms]
+        due = [pending.segment for pending in self._pending_deletion if pending.at_ms <= now_ms]
         if due:
-            self._doomed = [doomed for doomed in self._doomed if doomed.at_ms > now_ms]
+            self._pending_deletion = [pending for pending in self._pending_deletion if pending.at_ms > now_ms]
         for segment in due:
             segment.close()  # or the last close, not the unlink, would be what takes long
         return [segment.path_of(kind) for segment in due for kind in files.SEGMENT_KINDS]
 
     def purge(self, now_ms: int) -> int:
         """Remove the files whose delete delay is over; says how many segments went."""
-        paths = self.take_doomed(now_ms)
+        paths = self.take_deletable(now_ms)
         with self._guard("remove deleted segments"):
             for path in paths:
                 self.disk.unlink(path)
@@ -297,8 +303,8 @@ class LogFiles:
         self.path = path
         for segment in self._segments:
             segment.moved(path)
-        for doomed in self._doomed:
-            doomed.segment.moved(path)
+        for pending in self._pending_deletion:
+            pending.segment.moved(path)
         self._unsynced = [f"{path}/{name.rpartition('/')[2]}" for name in self._unsynced]
         self._new_names = True
 
@@ -310,8 +316,12 @@ class LogFiles:
 
     def let_go(self) -> None:
         """Close everything for good; the caller removes the directory, on any thread."""
-        self.failed = f"{self.path} was deleted"
-        for segment in (*self._segments, *(doomed.segment for doomed in self._doomed)):
+        self.abandon(f"{self.path} was deleted")
+
+    def abandon(self, why: str) -> None:
+        """Close everything, and refuse everything from now on."""
+        self.failed = why
+        for segment in (*self._segments, *(pending.segment for pending in self._pending_deletion)):
             segment.close()
 
     def delete(self) -> None:
@@ -343,8 +353,12 @@ class LogFiles:
         try:
             yield
         except OSError as error:
-            raise KafkaStorageError(f"cannot read from {self.topic_partition}: {error}") from error
+            self._cannot_read(error)
+
+    def _cannot_read(self, error: OSError) -> NoReturn:
+        self.disk_error = str(error)
+        raise KafkaStorageError(f"cannot read from {self.topic_partition}: {error}") from error
 
     def _fail(self, action: str, error: OSError) -> NoReturn:
-        self.failed = f"{self.topic_partition} could not {action}: {error}"
+        self.failed = self.disk_error = f"{self.topic_partition} could not {action}: {error}"
         raise KafkaStorageError(self.failed) from error

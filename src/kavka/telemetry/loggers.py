@@ -20,7 +20,7 @@ LEVELS: Final = {
 def levels() -> dict[str, str]:
     """What each logger tells, whether that is set for it or for one above it."""
     known = logging.root.manager.loggerDict
-    names = sorted(name for name, one in known.items() if isinstance(one, logging.Logger))
+    names = sorted(name for name, logger in known.items() if isinstance(logger, logging.Logger))
     return {ROOT: _name(logging.root), **{name: _name(logging.getLogger(name)) for name in names}}
 
 

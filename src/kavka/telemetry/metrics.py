@@ -6,8 +6,8 @@ know already (open connections, bytes of logs) is not counted twice: a gauge ask
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, Generic, NamedTuple, TypeVar
 
 M = TypeVar("M")
 
@@ -59,15 +59,18 @@ class Histogram:
 class Family(Generic[M]):
     """The metrics of one name, one for each combination of label values; made when first asked for."""
 
-    __slots__ = ("_make", "children", "help", "labels", "name", "scale")
+    __slots__ = ("bits", "children", "help", "labels", "made", "name", "scale")
 
-    def __init__(self, name: str, help: str, labels: tuple[str, ...], make: Callable[[], M], scale: float) -> None:
+    def __init__(
+        self, name: str, help: str, labels: tuple[str, ...], make: Callable[[], M], scale: float, bits: range | None
+    ) -> None:
         self.name = name
         self.help = help
         self.labels = labels
         self.scale = scale
+        self.bits = bits  # the buckets of a histogram that are shown; None for those in use
         self.children: dict[tuple[str, ...], M] = {}
-        self._make = make
+        self.made = make
 
     def of(self, *values: str) -> M:
         """The metric with these label values; keep it where it is bumped often."""
@@ -75,8 +78,12 @@ class Family(Generic[M]):
         if found is None:
             if len(values) != len(self.labels):
                 raise ValueError(f"{self.name} has the labels {self.labels}, not {values}")
-            found = self.children[values] = self._make()
+            found = self.children[values] = self.made()
         return found
+
+    def adopt(self, values: tuple[str, ...], metric: M) -> None:
+        """Show a metric that somebody else keeps."""
+        self.children[values] = metric
 
 
 class Gauge:
@@ -100,18 +107,47 @@ class Gauge:
         self.grows = grows  # whether it only ever grows, as a counter does
 
 
+class Collected(NamedTuple):
+    """Numbers of one name that others pushed, each with labels of its own."""
+
+    name: str
+    help: str
+    grows: bool
+    samples: Sequence[tuple[Mapping[str, str], float]]
+
+
+Shown = Family[Counter] | Family[Histogram] | Gauge | Collected
+
+
 class Metrics:
     """All metrics of a node, by name."""
 
     def __init__(self) -> None:
         self._families: dict[str, Family[Counter] | Family[Histogram] | Gauge] = {}
+        self._collectors: list[Callable[[], Iterable[Collected]]] = []
+        self._surveys: list[Callable[[], Iterable[None]]] = []
 
-    def __iter__(self) -> Iterator[Family[Counter] | Family[Histogram] | Gauge]:
-        return iter(self._families.values())
+    def __iter__(self) -> Iterator[Shown]:
+        yield from self._families.values()
+        for collect in self._collectors:
+            yield from collect()
+
+    def collect(self, read: Callable[[], Iterable[Collected]]) -> None:
+        """Show families that come and go, asked for when they are shown."""
+        self._collectors.append(read)
+
+    def survey(self, look: Callable[[], Iterable[None]]) -> None:
+        """Have something looked at before the metrics are shown, in steps between which others have their turn."""
+        self._surveys.append(look)
+
+    def look(self) -> Iterator[None]:
+        """Get ready to be shown, in steps."""
+        for survey in self._surveys:
+            yield from survey()
 
     def counters(self, name: str, help: str, *labels: str) -> Family[Counter]:
         """Counters that differ in their labels."""
-        family = Family(name, help, labels, Counter, 1.0)
+        family = Family(name, help, labels, Counter, 1.0, None)
         self._add(family)
         return family
 
@@ -119,9 +155,11 @@ class Metrics:
         """A counter without labels."""
         return self.counters(name, help).of()
 
-    def histograms(self, name: str, help: str, *labels: str, scale: float = 1.0) -> Family[Histogram]:
+    def histograms(
+        self, name: str, help: str, *labels: str, scale: float = 1.0, bits: range | None = None
+    ) -> Family[Histogram]:
         """Histograms that differ in their labels; shown numbers are the counted ones times `scale`."""
-        family = Family(name, help, labels, Histogram, scale)
+        family = Family(name, help, labels, Histogram, scale, bits)
         self._add(family)
         return family
 

@@ -1,69 +1,98 @@
-"""Metrics as Prometheus reads them.
-
-The library is loaded at the first scrape, so that a node that is not scraped does not pay for it.
-"""
+"""Metrics as Prometheus reads them: its text format, written in parts so that a long page holds nobody up."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Generator, Iterable, Iterator
+from typing import Final
 
-from kavka.telemetry.metrics import Counter, Family, Gauge, Histogram, Metrics
-
-if TYPE_CHECKING:
-    from prometheus_client import Metric
+from kavka.telemetry.metrics import Collected, Counter, Family, Gauge, Histogram, Metrics
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+PART_SAMPLES: Final = 500
+"""A part of a page has about so many samples, which take a millisecond."""
+
+_VALUE_ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+_HELP_ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n"})
 
 
 def render(metrics: Metrics) -> bytes:
     """All metrics in Prometheus' text format."""
-    from prometheus_client import CollectorRegistry, generate_latest
-
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(metrics))
-    return generate_latest(registry)
+    return b"".join(parts(metrics))
 
 
-class _Collector:
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Iterator[Metric]:
-        for family in self._metrics:
-            yield _gauge(family) if isinstance(family, Gauge) else _counted(family)
-
-
-def _gauge(gauge: Gauge) -> Metric:
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
-    kind = CounterMetricFamily if gauge.grows else GaugeMetricFamily
-    shown = kind(gauge.name, gauge.help, labels=gauge.labels)
-    for labels, value in gauge.read():
-        shown.add_metric(labels, value)
-    return shown
+def parts(metrics: Metrics) -> Iterator[bytes]:
+    """The same, part by part; some are empty, while something is looked at that will be shown."""
+    for _ in metrics.look():
+        yield b""
+    lines: list[str] = []
+    for family in metrics:
+        for line in _family(family):
+            lines.append(line)
+            if len(lines) >= PART_SAMPLES:
+                yield _text(lines)
+                lines.clear()
+        yield _text(lines)
+        lines.clear()
 
 
-def _counted(family: Family[Counter] | Family[Histogram]) -> Metric:
-    from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+def _text(lines: Iterable[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
 
-    counters = CounterMetricFamily(family.name, family.help, labels=family.labels)
-    histograms = HistogramMetricFamily(family.name, family.help, labels=family.labels)
-    shown: Metric = counters
-    for labels, child in family.children.items():
-        if isinstance(child, Counter):
-            counters.add_metric(labels, child.value)
+
+def _family(family: Family[Counter] | Family[Histogram] | Gauge | Collected) -> Iterator[str]:
+    if isinstance(family, Collected):
+        name = yield from _head(family.name, family.help, grows=family.grows)
+        for labels, value in family.samples:
+            named = sorted(labels)
+            yield f"{name}{_labels(named, map(labels.__getitem__, named))} {float(value)!r}"
+    elif isinstance(family, Gauge):
+        name = yield from _head(family.name, family.help, grows=family.grows)
+        for values, value in family.read():
+            yield f"{name}{_labels(family.labels, values)} {float(value)!r}"
+    else:
+        name = family.name
+        if family.made is Histogram:
+            yield from _describe(name, family.help, "histogram")
         else:
-            shown = histograms
-            histograms.add_metric(labels, _buckets(child, family.scale), child.total * family.scale)
+            name = yield from _head(name, family.help, grows=True)
+        for values, child in family.children.items():
+            if isinstance(child, Histogram):
+                if child.total or not family.labels:
+                    yield from _histogram(family, values, child)
+            else:
+                yield f"{name}{_labels(family.labels, values)} {float(child.value)!r}"
+
+
+def _head(name: str, help: str, *, grows: bool) -> Generator[str, None, str]:
+    """What a family begins with; the name of its samples is returned."""
+    shown = f"{name}_total" if grows else name
+    yield from _describe(shown, help, "counter" if grows else "gauge")
     return shown
 
 
-def _buckets(histogram: Histogram, scale: float) -> list[tuple[str, float]]:
-    """Cumulative counts up to each power of two that is in use."""
+def _describe(name: str, help: str, kind: str) -> Iterator[str]:
+    yield f"# HELP {name} {help.translate(_HELP_ESCAPES)}"
+    yield f"# TYPE {name} {kind}"
+
+
+def _labels(names: Iterable[str], values: Iterable[str]) -> str:
+    pairs = ",".join(f'{name}="{value.translate(_VALUE_ESCAPES)}"' for name, value in zip(names, values, strict=True))
+    return f"{{{pairs}}}" if pairs else ""
+
+
+def _histogram(
+    family: Family[Counter] | Family[Histogram], values: tuple[str, ...], histogram: Histogram
+) -> Iterator[str]:
+    """Cumulative counts up to powers of two."""
+    names, seen = (*family.labels, "le"), 0
     highest = max((bits for bits, count in enumerate(histogram.counts) if count), default=0)
-    shown, seen = [], 0
-    for bits in range(highest + 1):
-        seen += histogram.counts[bits]
-        shown.append((repr(float(((1 << bits) - 1) * scale)), float(seen)))
-    return [*shown, ("+Inf", float(seen))]
+    shown_bits = family.bits or range(highest + 1)
+    for bits, count in enumerate(histogram.counts):
+        seen += count
+        if bits in shown_bits:
+            bound = f"{((1 << bits) - 1) * family.scale:.7g}"
+            yield f"{family.name}_bucket{_labels(names, (*values, bound))} {float(seen)!r}"
+    yield f"{family.name}_bucket{_labels(names, (*values, '+Inf'))} {float(seen)!r}"
+    shown = _labels(family.labels, values)
+    yield f"{family.name}_count{shown} {float(seen)!r}"
+    yield f"{family.name}_sum{shown} {float(histogram.total * family.scale)!r}"

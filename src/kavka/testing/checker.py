@@ -34,8 +34,8 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 
-class Kind(Enum):
-    """What can be wrong."""
+class ViolationKind(Enum):
+    """The kinds of violations."""
 
     LOST = "a value that was committed, or acknowledged outside a transaction, is not there"
     DUPLICATE = "a value, or what was made of one source, is there twice"
@@ -47,10 +47,10 @@ class Kind(Enum):
     REORDERED = "values of one transaction are in another order in a partition than they were sent in"
 
 
-class Fault(NamedTuple):
-    """One thing that is wrong."""
+class Violation(NamedTuple):
+    """A promise that was not kept."""
 
-    kind: Kind
+    kind: ViolationKind
     what: str
 
 
@@ -126,6 +126,17 @@ class Sent(NamedTuple):
     source: str | None
 
 
+class Read(NamedTuple):
+    """A value that a reader was given: when, where, and whether only committed ones are."""
+
+    number: int
+    reader: str
+    partition: str
+    offset: int
+    value: str
+    committed: bool
+
+
 class _Facts:
     """A history sorted by what it is about."""
 
@@ -134,7 +145,7 @@ class _Facts:
         self.offsets: dict[str, int] = {}
         self.asked: dict[str, int] = {}
         self.ends: dict[str, str] = {}
-        self.reads: list[tuple[int, str, str, int, str, bool]] = []
+        self.reads: list[Read] = []
         self.reached: dict[str, int] = {}
         """By partition: how far the readers that saw everything have come."""
         for number, (_, name, values) in enumerate(history.events):
@@ -142,60 +153,64 @@ class _Facts:
                 transaction, partition, value, source = values
                 self.sent[value] = Sent(number, transaction, partition, source)
             elif name == "sent":
-                self.offsets[values[0]] = values[1]
+                value, offset = values
+                self.offsets[value] = offset
             elif name == "commit":
                 self.asked.setdefault(values[0], number)
             elif name in ("committed", "aborted"):
                 self.ends[values[0]] = name
             elif name == "read":
-                self.reads.append((number, *values))
+                self.reads.append(Read(number, *values))
             elif name == "reached":
-                self.reached[values[1]] = max(values[2], self.reached.get(values[1], 0))
+                _, partition, offset = values
+                self.reached[partition] = max(offset, self.reached.get(partition, 0))
 
     @property
     def seen(self) -> set[str]:
         """The values that readers of committed values were given."""
-        return {value for _, _, _, _, value, committed in self.reads if committed}
+        return {read.value for read in self.reads if read.committed}
 
 
-def check(history: History) -> list[Fault]:
+def check(history: History) -> list[Violation]:
     """Everything that is wrong with a history; nothing if all promises were kept."""
     facts = _Facts(history)
     found = [*_places(facts), *_each_read(facts), *_whole(facts), *_once(facts), *_order(facts)]
     return list(dict.fromkeys(found))
 
 
-def _places(facts: _Facts) -> Iterator[Fault]:
+def _places(facts: _Facts) -> Iterator[Violation]:
     """Every offset has one value, every value one offset."""
     at: dict[tuple[str, int], str] = {}
     places: dict[str, tuple[str, int]] = {}
     for _, _, partition, offset, value, _ in facts.reads:
         place = (partition, offset)
         if at.setdefault(place, value) != value:
-            yield Fault(Kind.CHANGED, f"{partition} at {offset} is {at[place]!r} and {value!r}")
+            yield Violation(ViolationKind.CHANGED, f"{partition} at {offset} is {at[place]!r} and {value!r}")
         if places.setdefault(value, place) != place:
-            yield Fault(Kind.DUPLICATE, f"{value!r} is at {places[value]} and at {place}")
+            yield Violation(ViolationKind.DUPLICATE, f"{value!r} is at {places[value]} and at {place}")
     for value, acknowledged in facts.offsets.items():
         if value in places and acknowledged >= 0 and places[value][1] != acknowledged:
-            yield Fault(Kind.CHANGED, f"{value!r} was acknowledged at {acknowledged} and is at {places[value]}")
+            yield Violation(
+                ViolationKind.CHANGED, f"{value!r} was acknowledged at {acknowledged} and is at {places[value]}"
+            )
 
 
-def _each_read(facts: _Facts) -> Iterator[Fault]:
+def _each_read(facts: _Facts) -> Iterator[Violation]:
     """Nothing is read that must not be."""
     for number, reader, partition, offset, value, committed in facts.reads:
         where = f"{reader} read {value!r} at {partition} {offset}"
         sent = facts.sent.get(value)
         if sent is None or sent.partition != partition:
-            yield Fault(Kind.PHANTOM, where)
+            yield Violation(ViolationKind.PHANTOM, where)
         elif committed and sent.transaction is not None:
             if facts.ends.get(sent.transaction) == "aborted":
-                yield Fault(Kind.ABORTED, f"{where}, of {sent.transaction}")
+                yield Violation(ViolationKind.ABORTED, f"{where}, of {sent.transaction}")
             asked = facts.asked.get(sent.transaction)
             if asked is None or asked > number:
-                yield Fault(Kind.EARLY, f"{where}, of {sent.transaction}")
+                yield Violation(ViolationKind.EARLY, f"{where}, of {sent.transaction}")
 
 
-def _whole(facts: _Facts) -> Iterator[Fault]:
+def _whole(facts: _Facts) -> Iterator[Violation]:
     """What was promised is there, and no transaction only in part."""
     seen = facts.seen
     transactions: dict[str | None, list[str]] = defaultdict(list)
@@ -204,29 +219,30 @@ def _whole(facts: _Facts) -> Iterator[Fault]:
             transactions[sent.transaction].append(value)
     for value in transactions.pop(None, []):
         if value in facts.offsets and value not in seen:
-            yield Fault(Kind.LOST, f"{value!r} was acknowledged at {facts.offsets[value]}")
+            yield Violation(ViolationKind.LOST, f"{value!r} was acknowledged at {facts.offsets[value]}")
     for transaction, values in transactions.items():
         assert transaction is not None
         missing = [value for value in values if value not in seen]
         if facts.ends.get(transaction) == "committed":
             for value in missing:
-                yield Fault(Kind.LOST, f"{value!r} of {transaction}, which was committed")
+                yield Violation(ViolationKind.LOST, f"{value!r} of {transaction}, which was committed")
         elif missing and len(missing) < len(values):
-            yield Fault(
-                Kind.TORN, f"{transaction}: {len(missing)} of {len(values)} values are not there: {missing[0]!r}"
+            yield Violation(
+                ViolationKind.TORN,
+                f"{transaction}: {len(missing)} of {len(values)} values are not there: {missing[0]!r}",
             )
 
 
-def _once(facts: _Facts) -> Iterator[Fault]:
+def _once(facts: _Facts) -> Iterator[Violation]:
     """No source has been made something of twice."""
     made: dict[str, str] = {}
     for value in sorted(facts.seen):
         sent = facts.sent.get(value)
         if sent is not None and sent.source is not None and made.setdefault(sent.source, value) != value:
-            yield Fault(Kind.DUPLICATE, f"{sent.source!r} was made {made[sent.source]!r} and {value!r}")
+            yield Violation(ViolationKind.DUPLICATE, f"{sent.source!r} was made {made[sent.source]!r} and {value!r}")
 
 
-def _order(facts: _Facts) -> Iterator[Fault]:
+def _order(facts: _Facts) -> Iterator[Violation]:
     """The values of a transaction lie in a partition as they were sent."""
     places: dict[tuple[str | None, str], dict[int, str]] = defaultdict(dict)
     for _, _, partition, offset, value, _ in facts.reads:
@@ -236,4 +252,4 @@ def _order(facts: _Facts) -> Iterator[Fault]:
     for (transaction, partition), values in places.items():
         numbers = [facts.sent[values[offset]].number for offset in sorted(values)]
         if numbers != sorted(numbers):
-            yield Fault(Kind.REORDERED, f"{transaction} in {partition}")
+            yield Violation(ViolationKind.REORDERED, f"{transaction} in {partition}")

@@ -33,6 +33,7 @@ class Cluster:
     `config` holds Kafka's `server.properties` keys. Without `data_dir` the data goes when the block ends.
     `quorum` makes a single node one that others can be added to. `program` is what is run in place of
     `python -m kavka`, with the same arguments. `users` are those of `kavka format --add-scram`.
+    `disks` is how many log directories each node has.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Cluster:
         env: Mapping[str, str] | None = None,
         program: Sequence[str] | None = None,
         users: Sequence[str] = (),
+        disks: int = 1,
     ) -> None:
         self._alone = nodes == 1 and not quorum
         self._count = nodes
@@ -53,6 +55,7 @@ class Cluster:
         self._program = list(program or (sys.executable, "-m", "kavka"))
         self._timeout = timeout
         self._users = users
+        self._disks = disks
         self._env = {**os.environ, **(env or {})}
         self._own_dir = data_dir is None
         self._dir = Path(data_dir) if data_dir is not None else None
@@ -76,6 +79,15 @@ class Cluster:
         return ",".join(self._addresses[node] for node in sorted(self._addresses))
 
     @property
+    def registry(self) -> str:
+        """The URLs of the schema registry, of every node that serves it, as its clients take them."""
+        served = [self._processes[node].ready.get("registry") for node in self.nodes]
+        urls = [f"http://{address}" for address in served if address]
+        if not urls:
+            raise NodeError("no node serves the schema registry: set kavka.registry.listener to HOST:PORT")
+        return ",".join(urls)
+
+    @property
     def cluster_id(self) -> str:
         """The id that the data directories were formatted with."""
         for process in self._processes.values():
@@ -89,6 +101,15 @@ class Cluster:
         if self._dir is None:
             raise NodeError("the cluster was never started")
         return self._dir
+
+    def log_dirs(self, node: int | None = None) -> list[Path]:
+        """The log directories of a node; the first has its metadata log."""
+        from kavka.testing.local import LocalNode
+
+        chosen = self._only() if node is None else node
+        home = self.data_dir.parent if self._alone else self.data_dir / f"node-{chosen}"
+        dirs = LocalNode(chosen, home, "", None, self._disks).log_dirs
+        return [self.data_dir, *dirs[1:]] if self._alone else dirs
 
     @property
     def pid(self) -> int:
@@ -124,23 +145,23 @@ class Cluster:
         """Start a node, or all that do not run, and return when they serve requests."""
         if not self._processes:
             self._lay_out()
-        chosen = [one for one in self._chosen(node) if not self._processes[one].running]
-        for one in chosen:
-            process = self._processes[one]
-            process.spawn([*self._program, "serve", *self._commands[one], "--ready-file", str(process.ready_file)])
+        chosen = [node_id for node_id in self._chosen(node) if not self._processes[node_id].running]
+        for node_id in chosen:
+            process = self._processes[node_id]
+            process.spawn([*self._program, "serve", *self._commands[node_id], "--ready-file", str(process.ready_file)])
         try:
-            for one in chosen:
-                self._processes[one].await_ready()
+            for node_id in chosen:
+                self._processes[node_id].await_ready()
         except BaseException:
-            for one in chosen:
-                self._processes[one].kill()
+            for node_id in chosen:
+                self._processes[node_id].kill()
             raise
         return self
 
     def kill(self, node: int | None = None) -> None:
         """End a node, or all, with SIGKILL: nothing is flushed, nothing is said."""
-        for one in self._chosen(node):
-            self._processes[one].kill()
+        for node_id in self._chosen(node):
+            self._processes[node_id].kill()
 
     def pause(self, node: int) -> None:
         """Hold a node still (SIGSTOP)."""
@@ -153,9 +174,9 @@ class Cluster:
     def stop(self, node: int | None = None, timeout: float = 30.0) -> int:
         """Ask a node, or all, to stop (SIGTERM), wait, and return the exit code, the first that is not 0."""
         chosen = self._chosen(node)
-        for one in chosen:
-            self._processes[one].ask_to_stop()
-        codes = [self._processes[one].await_end(timeout) for one in chosen]
+        for node_id in chosen:
+            self._processes[node_id].ask_to_stop()
+        codes = [self._processes[node_id].await_end(timeout) for node_id in chosen]
         return next((code for code in codes if code), 0)
 
     def restart(self, node: int | None = None) -> Self:
@@ -219,7 +240,7 @@ class Cluster:
             self._addresses[_ALONE] = given or f"127.0.0.1:{free_ports(1)[0]}"
             self._commands[_ALONE] = self._alone_command()
             return
-        for node in lay_out(self._dir, self._count, self._config, users=self._users):
+        for node in lay_out(self._dir, self._count, self._config, users=self._users, disks=self._disks):
             self._know(node.id, node.listen, node.arguments)
 
     def _know(self, node: int, listen: str, command: list[str]) -> None:
@@ -229,7 +250,7 @@ class Cluster:
         self._addresses[node] = listen
 
     def _alone_command(self) -> list[str]:
-        command = ["--data-dir", str(self._dir), "--console", "off"]
+        command = ["--data-dir", ",".join(map(str, self.log_dirs())), "--console", "off"]
         if "listeners" not in self._config:
             command += ["--listen", self._addresses[_ALONE]]
         for key, value in self._config.items():

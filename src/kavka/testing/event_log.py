@@ -7,7 +7,7 @@ from collections import deque
 
 from kavka.model.errors import KafkaError
 from kavka.model.types import Uuid
-from kavka.runtime.remote_catalog.event_log import Bounds, Events, Opened
+from kavka.runtime.remote_catalog.event_log import Events, OffsetRange, Opened
 
 TOPIC_ID = Uuid(b"remote metadata.")
 
@@ -62,10 +62,10 @@ class MemoryEventLog:
         self._fail()
         return self.shared.append(partition, value)
 
-    async def bounds(self, partition: int) -> Bounds:
+    async def bounds(self, partition: int) -> OffsetRange:
         """Where a partition starts and ends."""
         self._fail()
-        return Bounds(self.shared.starts[partition], len(self.shared.partitions[partition]))
+        return OffsetRange(self.shared.starts[partition], len(self.shared.partitions[partition]))
 
     def follow(self, partition: int, offset: int) -> None:
         """Read a partition from an offset on."""
@@ -81,6 +81,9 @@ class MemoryEventLog:
         """The next values, a few at a time."""
         while True:
             for partition, position in () if self.held_back else list(self._positions.items()):
+                if position > len(self.shared.partitions[partition]):
+                    del self._positions[partition]
+                    return Events(partition, (), 0, truncated=True)
                 values = self.shared.partitions[partition][position : position + self._batch]
                 if values:
                     self._positions[partition] = after = position + len(values)

@@ -30,11 +30,18 @@ class LocalNode:
     listen: str
     controller: str | None
     """Where its controller listens; None for one that is only a broker."""
+    disks: int = 1
+    """How many log directories it has."""
 
     @property
     def data_dir(self) -> Path:
-        """Where it keeps its data."""
+        """Where it keeps its data; of several directories the first, with the metadata log."""
         return self.home / "data"
+
+    @property
+    def log_dirs(self) -> list[Path]:
+        """All its log directories."""
+        return [self.data_dir, *(self.home / f"data-{number}" for number in range(2, self.disks + 1))]
 
     @property
     def config(self) -> Path:
@@ -44,7 +51,7 @@ class LocalNode:
     @property
     def arguments(self) -> list[str]:
         """What `kavka serve` is told: where the data is now, because the whole cluster may have been moved."""
-        return ["--config", str(self.config), "--data-dir", str(self.data_dir)]
+        return ["--config", str(self.config), "--data-dir", ",".join(map(str, self.log_dirs))]
 
 
 def lay_out(
@@ -55,12 +62,14 @@ def lay_out(
     host: str = "127.0.0.1",
     first_port: int = 0,
     users: Sequence[str] = (),
+    disks: int = 1,
 ) -> list[LocalNode]:
     """The nodes of a cluster under a directory: those that are there, and new ones up to the number asked for.
 
     The first up to three of a new cluster are controllers too. With a first port the nodes listen on that and the
     following ones, and their controllers on those after them; else on any that are free. The listener for clients is
-    named after `security.inter.broker.protocol`; `users` are those of `kavka format --add-scram`.
+    named after `security.inter.broker.protocol`; `users` are those of `kavka format --add-scram`; each node has as many
+    log directories as `disks` says.
     """
     found = read_layout(root)
     if found:
@@ -77,7 +86,7 @@ def lay_out(
     planned = []
     for id_ in range(1, nodes + 1):
         controller = voters[id_ - 1] if id_ <= controllers else None
-        node = LocalNode(id_, root / f"node-{id_}", f"{host}:{ports[id_ - 1]}", controller)
+        node = LocalNode(id_, root / f"node-{id_}", f"{host}:{ports[id_ - 1]}", controller, disks)
         _write(node, voters, config)
         _format(node, cluster_id, initial if controller else "", users)
         planned.append(node)
@@ -97,8 +106,8 @@ def add_node(
     ports = [port] if port else free_ports(1)
     controller = f"{controller_host(host)}:{free_ports(1)[0]}" if "controller" in roles else None
     id_ = max(node.id for node in known) + 1
-    node = LocalNode(id_, root / f"node-{id_}", f"{host}:{ports[0]}", controller)
-    voters = [one.controller for one in known if one.controller is not None]
+    node = LocalNode(id_, root / f"node-{id_}", f"{host}:{ports[0]}", controller, known[0].disks)
+    voters = [peer.controller for peer in known if peer.controller is not None]
     _write(node, voters + ([controller] if controller else []), config)
     cluster_id = _properties(known[0].data_dir / "meta.properties")["cluster.id"]
     _format(node, cluster_id, "")
@@ -115,10 +124,11 @@ def read_layout(root: Path) -> list[LocalNode]:
     found = []
     for path in root.glob("node-*/server.properties"):
         properties = _properties(path)
-        listeners = dict(one.split("://", 1) for one in properties["listeners"].split(","))
+        listeners = dict(listener.split("://", 1) for listener in properties["listeners"].split(","))
         node_id = int(properties["node.id"])
         controller = listeners.pop(CONTROLLER, None)
-        found.append(LocalNode(node_id, path.parent, next(iter(listeners.values())), controller))
+        disks = len(properties["log.dirs"].split(","))
+        found.append(LocalNode(node_id, path.parent, next(iter(listeners.values())), controller, disks))
     return sorted(found, key=lambda node: node.id)
 
 
@@ -199,7 +209,7 @@ def _write(node: LocalNode, voters: list[str], config: Mapping[str, str]) -> Non
         "listeners": f"{listeners},{CONTROLLER}://{node.controller}" if node.controller else listeners,
         "controller.listener.names": CONTROLLER,
         "controller.quorum.bootstrap.servers": ",".join(voters),
-        "log.dirs": node.data_dir.name,  # in this node's directory
+        "log.dirs": ",".join(path.name for path in node.log_dirs),  # in this node's directory
     }
     lines = [f"{key}={value}\n" for key, value in {**own, **config}.items()]
     node.config.write_text("".join(lines), encoding="utf-8")
@@ -210,11 +220,10 @@ def _format(node: LocalNode, cluster_id: str, initial: str, users: Sequence[str]
     from kavka.quorum.format import format_dirs, parse_initial_controllers, parse_scram_users
     from kavka.storage.disk import RealDisk
 
-    directory = str(node.data_dir)
     format_dirs(
         RealDisk(),
-        [directory],
-        directory,
+        [str(path) for path in node.log_dirs],
+        str(node.data_dir),
         cluster_id=cluster_id,
         node_id=node.id,
         now_ms=SystemClock().now_ms(),

@@ -1,1 +1,1 @@
-"""Segments in a store elsewhere: how they are put there, found, checked and read back."""
+"""Segments in remote storage: how they are put there, found, checked and read back."""

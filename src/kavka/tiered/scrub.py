@@ -19,15 +19,22 @@ class Damaged(NamedTuple):
     faults: list[str]
 
 
-def finished(partitions: Iterable[PartitionSegments]) -> list[tuple[TopicIdPartition, RemoteSegment]]:
+class FinishedSegment(NamedTuple):
+    """A segment that can be read, and the partition whose it is."""
+
+    name: TopicIdPartition
+    segment: RemoteSegment
+
+
+def finished(partitions: Iterable[PartitionSegments]) -> list[FinishedSegment]:
     """Every segment that can be read, by topic, partition and offset."""
     found = [
-        (held.name, segment)
+        FinishedSegment(held.name, segment)
         for held in partitions
         for segment in held.segments()
         if segment.state is SegmentState.COPY_SEGMENT_FINISHED
     ]
-    return sorted(found, key=lambda one: (one[0].topic, one[0].partition, one[1].start_offset))
+    return sorted(found, key=lambda row: (row.name.topic, row.name.partition, row.segment.start_offset))
 
 
 async def damaged(

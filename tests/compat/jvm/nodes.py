@@ -158,7 +158,8 @@ def start_kavka(folder: Path, overrides: Mapping[str, str] | None = None) -> Nod
     properties = folder / "server.properties"
     _write_properties(properties, {"node.id": str(NODE_ID), **SINGLE_NODE, **(overrides or {})})
     ready.unlink(missing_ok=True)
-    command = [str(Path(sys.executable).with_name("kavka")), "serve", "--data-dir", str(data_dir)]
+    dirs = (overrides or {}).get("log.dirs", str(data_dir))
+    command = [str(Path(sys.executable).with_name("kavka")), "serve", "--data-dir", dirs]
     command += ["--listen", "127.0.0.1:0", "--console", "off", "--config", str(properties), "--ready-file", str(ready)]
     with log.open("ab") as output:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)

@@ -13,7 +13,7 @@ import pytest
 
 from kavka.model.errors import KafkaError
 from kavka.model.share import StateBatch
-from kavka.share.acquiring import Limits, LogBatch, Wanted
+from kavka.share.acquiring import DeliveryLimits, LogBatch, Wanted
 from kavka.share.partition import Acknowledgement, SharePartition, StateWrite
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Script:
         self.lines: list[str] = []
         self.said: list[str] = []
         self.now_ms = 1000
-        self.limits = Limits(self.random.randint(5, 60), self.random.randint(2, 6), 100)
+        self.limits = DeliveryLimits(self.random.randint(5, 60), self.random.randint(2, 6), 100)
         self.log: list[LogBatch] = []
         self.log_end = 0
         self.writes: list[StateWrite] = []

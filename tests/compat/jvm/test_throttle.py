@@ -7,7 +7,7 @@ import random
 from jvm.java_tools import Java
 
 from kavka.security.quota.clients import ClientQuotas
-from kavka.security.quota.limits import ALL, Client, Kind
+from kavka.security.quota.limits import ALL, Client, QuotaType
 from kavka.security.quota.rate import INT_MAX, Windows
 from scale import rounds
 
@@ -27,14 +27,14 @@ def test_the_same_delays_as_kafkas_managers(java: Java) -> None:
     for _ in range(SCHEDULES):
         windows = Windows(draw.choice((2, 3, 11)), draw.choice((1000, 2000)))
         quotas = ClientQuotas(windows, windows)
-        limits: dict[Kind, dict[Client, float]] = {Kind.PRODUCE: {}, Kind.MUTATION: {}}
+        limits: dict[QuotaType, dict[Client, float]] = {QuotaType.PRODUCE: {}, QuotaType.MUTATION: {}}
         lines.append(f"new\t{windows.samples}\t{windows.length_ms // 1000}")
         now_ms = START_MS
         clients: list[Client] = [(u, c) for u in ("u", None, ALL) for c in ("c", None, ALL) if (u, c) != (ALL, ALL)]
         for kind in limits:
             for client in draw.sample(clients, draw.choice((1, 1, 2, 4, 8))):
                 limits[kind][client] = draw.choice((1.0, 7.5, 1000.0, 1e6)) * draw.randint(1, 9)
-                word = "rate" if kind == Kind.PRODUCE else "tokens"
+                word = "rate" if kind == QuotaType.PRODUCE else "tokens"
                 lines.append("\t".join(["limit", word, *map(entity, client), str(limits[kind][client])]))
         quotas.limit(limits)
         for _ in range(STEPS):

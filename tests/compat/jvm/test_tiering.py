@@ -17,6 +17,7 @@ from tests.tiering import (
     EARLIEST_PENDING,
     LATEST,
     LATEST_TIERED,
+    SECOND_MS,
     TOPIC,
     World,
     until,
@@ -123,7 +124,8 @@ def metadata_log(data: Path) -> Path:
 
 def look_with_kafkas_tools(tools: Tools) -> None:
     """Kafka's own tools understand what Kavka shows and writes."""
-    for when, offset in (("earliest", 0), ("earliest-local", 14), ("latest-tiered", 13), ("latest", 16)):
+    special = {"earliest": 0, "earliest-local": 14, "latest-tiered": 13, "earliest-pending-upload": 14, "latest": 16}
+    for when, offset in (*special.items(), ("max-timestamp", 15), (str(4 * SECOND_MS), 3), (str(15 * SECOND_MS), 14)):
         found = tools.get_offsets("--topic", TOPIC, "--time", when).must_succeed()
         assert found.lines == [f"{TOPIC}:0:{offset}"]
     consumed = tools.console_consumer(

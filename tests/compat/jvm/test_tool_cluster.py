@@ -32,8 +32,8 @@ QUORUM_LINES = [
     r"CurrentObservers: +\[\]",
 ]
 API_LINE = re.compile(r"\t(\w+)\((\d+)\): (?:(\d+)(?: to (\d+))? \[usable: \d+\]|UNSUPPORTED),?")
-OF_OURS_ALONE = re.compile(r"\tUNKNOWN\(93\): .*")
-"""GetReplicaLogInfo, which Kafka 4.3 does not know yet."""
+OF_OURS_ALONE = re.compile(r"\tUNKNOWN\((93|10000)\): .*")
+"""GetReplicaLogInfo and RegistryCall, which Kafka 4.3 does not know."""
 
 
 def features(tools: Tools) -> dict[str, tuple[str, ...]]:

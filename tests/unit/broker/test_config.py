@@ -127,7 +127,7 @@ def test_a_secret_is_not_repeated_in_an_error() -> None:
 
 def test_the_members_of_a_cluster_are_known_by_their_roles() -> None:
     both, broker, controller = node(MEMBER), node(BROKER), node(CONTROLLER)
-    assert [one.standalone for one in (both, broker, controller)] == [False] * 3
+    assert [node.standalone for node in (both, broker, controller)] == [False] * 3
     assert [listener.port for listener in both.controller_listeners] == [9093]
     assert [listener.port for listener in both.listeners] == [9092]
     assert [endpoint.listener for endpoint in both.advertised] == ["PLAINTEXT"]

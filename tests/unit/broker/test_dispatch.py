@@ -58,6 +58,10 @@ class Client:
         self.slot = Answers()
         self.closed = False
         self.large = 0
+        self.told = []
+
+    def when_answered(self, told):
+        self.told.append(told)
 
     def serve_large(self, size):
         self.large += size
@@ -117,6 +121,33 @@ def test_a_handler_that_does_not_wait_is_answered_at_once():
     pieces, _ = run(describe_cluster, REQUEST, 1)
     correlation_id, response = decoded(pieces, ApiKey.DESCRIBE_CLUSTER, 1)
     assert (correlation_id, response.cluster_id) == (5, "now")
+
+
+def test_the_time_of_a_request_is_counted_when_it_is_answered():
+    @handler(DescribeClusterRequest, NOTHING)
+    async def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
+        if ctx.api_version == 1:
+            await asyncio.sleep(0)
+        return described("in time")
+
+    async def go():
+        async with asyncio.TaskGroup() as tasks:
+            dispatcher = Dispatcher(
+                ["describe_cluster"], (), {}, tasks, ManualClock(), load=lambda stem: describe_cluster
+            )
+            client, times = Client(), dispatcher.times[ApiKey.DESCRIBE_CLUSTER]
+            for version, counted in ((0, 1), (1, 1)):
+                data = frame(REQUEST, version)
+                dispatcher(client, data, 4, len(data))
+                assert times.count == counted
+            client.told[0]()
+            assert times.count == 2
+            data[6:8] = (99).to_bytes(2, "big")
+            with pytest.raises(UnsupportedVersion):
+                dispatcher(client, data, 4, len(data))
+            assert dispatcher.unsupported == 1
+
+    asyncio.run(go())
 
 
 def test_a_handler_that_waits_more_than_once_is_answered_through_its_slot():
@@ -195,7 +226,7 @@ def test_where_a_response_has_no_place_for_an_error_of_its_own_each_row_says_it(
     pieces, aborted = run(list_offsets, request, 7)
     ((topic,),) = [decoded(pieces, ApiKey.LIST_OFFSETS, 7)[1].topics]
     assert not aborted
-    assert (topic.name, [(one.partition_index, one.error_code) for one in topic.partitions]) == (
+    assert (topic.name, [(partition.partition_index, partition.error_code) for partition in topic.partitions]) == (
         "t",
         [(3, InvalidRequest.code)],
     )
@@ -393,7 +424,7 @@ def test_a_large_request_that_cannot_be_read_or_has_too_many_items_closes_its_co
 
     async def test():
         async with asyncio.TaskGroup() as tasks:
-            caps = FrameCaps(lists=256 << 10)  # that is, 4,096 items
+            caps = FrameCaps(lists=256 << 10)  # that is, 2,048 items
             dispatcher = Dispatcher(
                 ["list_offsets"], (), {}, tasks, ManualClock(), load=lambda stem: list_offsets, caps=caps
             )
@@ -426,3 +457,50 @@ def test_nobody_goes_on_with_a_long_request_whose_client_is_gone():
 
     asyncio.run(test())
     assert served == ["begun"]
+
+
+def test_a_request_waits_for_services_that_are_still_loaded_and_holds_nobody_up():
+    class Coordinators:
+        """A service that takes long to load."""
+
+    class Late:
+        loaded = False
+
+        def __init__(self):
+            self.go_on = asyncio.Event()
+
+        async def load(self):
+            await self.go_on.wait()
+            self.loaded = True
+
+        def __iter__(self):
+            assert self.loaded, "loading holds the loop"
+            yield Coordinators()
+
+    @handler(DescribeClusterRequest, NOTHING)
+    async def describe_cluster(
+        request: DescribeClusterRequest, ctx: Context, coordinators: Coordinators
+    ) -> DescribeClusterResponse:
+        return described("late")
+
+    @handler(ListOffsetsRequest, NOTHING)
+    async def list_offsets(request: ListOffsetsRequest, ctx: Context) -> ListOffsetsResponse:
+        return ListOffsetsResponse(topics=[])
+
+    handlers = {"describe_cluster": describe_cluster, "list_offsets": list_offsets}
+
+    async def test():
+        late = Late()
+        async with asyncio.TaskGroup() as tasks:
+            dispatcher = Dispatcher(handlers, (), {}, tasks, ManualClock(), load=handlers.__getitem__, late=late)
+            waits, other = Client(), Client()
+            data, asked = frame(REQUEST, 1), frame(many_offsets(1), 7)
+            assert dispatcher(waits, data, 4, len(data)) is PENDING
+            assert dispatcher(other, asked, 4, len(asked)) is PENDING
+            while other.slot.pieces is None:
+                await asyncio.sleep(0)
+            assert waits.slot.pieces is None
+            late.go_on.set()
+        assert decoded(waits.slot.pieces, ApiKey.DESCRIBE_CLUSTER, 1)[1] == described("late")
+
+    asyncio.run(asyncio.wait_for(test(), 10))

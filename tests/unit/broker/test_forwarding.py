@@ -125,21 +125,21 @@ def test_a_request_goes_to_the_node_that_leads_and_follows_the_leadership():
             asked.append(request)
             return BrokerHeartbeatResponse(throttle_time_ms=7, error_code=0, should_shut_down=False)
 
-        one = channel(quorum, local)
+        to_controller = channel(quorum, local)
         closed = []
         async with controller("a", closed=closed) as a, controller("b", closed=closed) as b:
-            answer = asyncio.create_task(one.call(BEAT))
+            answer = asyncio.create_task(to_controller.call(BEAT))
             await asyncio.sleep(0)
             assert not answer.done()
             quorum.lead(a)
             assert (await answer).throttle_time_ms == 0
             quorum.lead(b)
-            await one.call(BEAT)
+            await to_controller.call(BEAT)
             assert closed == [("a", 1)]
             quorum.lead()
-            assert (await one.call(BEAT)).throttle_time_ms == 7
+            assert (await to_controller.call(BEAT)).throttle_time_ms == 7
             assert asked == [BEAT]
-            one.close()
+            to_controller.close()
 
     go(work())
 
@@ -147,15 +147,15 @@ def test_a_request_goes_to_the_node_that_leads_and_follows_the_leadership():
 def test_a_request_that_hangs_at_a_leader_is_asked_of_the_next_one():
     async def work():
         quorum, closed = Quorum(), []
-        one = channel(quorum)
+        to_controller = channel(quorum)
         async with controller("a", closed=closed, hang=True) as a, controller("b") as b:
             quorum.lead(a)
-            answer = asyncio.create_task(one.call(BEAT))
-            while not one.line.connection or not one.line.connection.in_flight:
+            answer = asyncio.create_task(to_controller.call(BEAT))
+            while not to_controller.line.connection or not to_controller.line.connection.in_flight:
                 await asyncio.sleep(0.001)
             quorum.lead(b)
             assert (await answer).error_code == 0
-            one.close()
+            to_controller.close()
 
     go(work())
 
@@ -163,18 +163,18 @@ def test_a_request_that_hangs_at_a_leader_is_asked_of_the_next_one():
 def test_a_connection_that_the_controller_ends_is_noticed_at_once():
     async def work():
         quorum, lost = Quorum(), asyncio.Event()
-        one = channel(quorum)
-        one.on_lost = lost.set
+        to_controller = channel(quorum)
+        to_controller.on_lost = lost.set
         async with controller("a") as a:
             quorum.lead(a)
-            await one.call(BEAT)
+            await to_controller.call(BEAT)
             quorum.lead(("127.0.0.1", 1))
             await asyncio.sleep(0)
             assert not lost.is_set()  # it hung up itself
             quorum.lead(a)
-            await one.call(BEAT)
+            await to_controller.call(BEAT)
         await lost.wait()
-        one.close()
+        to_controller.close()
 
     go(work())
 
@@ -182,18 +182,18 @@ def test_a_connection_that_the_controller_ends_is_noticed_at_once():
 def test_a_node_that_does_not_lead_any_more_is_asked_again_until_time_is_up():
     async def work():
         quorum = Quorum()
-        one = channel(quorum, timeout_ms=200)
+        to_controller = channel(quorum, timeout_ms=200)
         with pytest.raises(RequestTimedOut, match="no controller"):
-            await one.call(BEAT)
+            await to_controller.call(BEAT)
         async with controller("a", code=NotController.code) as a:
             quorum.lead(a)
             with pytest.raises(RequestTimedOut, match="does not lead"):
-                await one.call(BEAT)
+                await to_controller.call(BEAT)
         with pytest.raises(RequestTimedOut, match="cannot connect"):
-            await one.call(BEAT)
-        one.close()
+            await to_controller.call(BEAT)
+        to_controller.close()
         with pytest.raises(RequestTimedOut):
-            await one.call(BEAT)
+            await to_controller.call(BEAT)
 
     go(work())
 

@@ -16,6 +16,7 @@ from kavka.metadata.records.security import AccessControlEntryRecord, RemoveAcce
 from kavka.model.errors import ClusterAuthorizationFailed, TopicAuthorizationFailed, UnknownServerError
 from kavka.model.types import Uuid
 from kavka.net.session import Session
+from kavka.protocol import schema
 from kavka.protocol.registry import ApiKey
 from kavka.security.acl import Operation, PatternType, PermissionType, ResourceType
 from kavka.security.authorizer import Authorizer
@@ -89,6 +90,19 @@ def test_names_from_clients_do_not_fill_the_memory(monkeypatch):
     for number in range(100):
         ctx.allows(READ, TOPIC, f"name-{number}")
     assert len(ctx.session.guard._decisions) <= 10
+
+
+def test_names_of_32_kilobytes_are_decided_on_and_not_remembered():
+    setup = Setup()
+    rule = schema.replace(RULE, resource_type=ResourceType.GROUP, resource_name="g", pattern_type=PatternType.PREFIXED)
+    setup.write(rule)
+    ctx = setup.context()
+    for number in range(200):
+        name = f"{number:03}".rjust(32_767, "g")
+        assert ctx.allows(READ, ResourceType.GROUP, name)
+        assert not ctx.allows(READ, ResourceType.GROUP, name[::-1], asked=False)
+    assert setup.gate.remembered == len(ctx.session.guard._decisions) == 0
+    assert setup.authorizer.decided == 400
 
 
 def test_connections_of_one_principal_share_what_was_decided_and_all_of_them_a_bound(monkeypatch):

@@ -13,6 +13,7 @@ from kavka.broker import metrics_http
 from kavka.broker.dispatch import Dispatcher
 from kavka.broker.holding import Holding
 from kavka.broker.metrics_http import MetricsPage
+from kavka.broker.partition_metrics import show_partitions
 from kavka.model.clock import ManualClock, SystemClock
 from kavka.net.limits import ConnectionLimits
 from kavka.net.server import Server, SocketOptions
@@ -36,12 +37,13 @@ def test_requests_are_counted_by_api():
             dispatcher = Dispatcher(["metadata"], [], {ApiKey.FETCH: lambda *_: None}, tasks, ManualClock())
             server = Server([], dispatcher, ConnectionLimits(), SocketOptions(), ManualClock())
         metrics = Metrics()
-        shown.show_traffic(metrics, dispatcher, server)
+        shown.show_requests(metrics, {"broker": dispatcher})
+        shown.show_connections(metrics, server)
         dispatcher.requests[ApiKey.FETCH] += 3
         found = values(metrics)
-        assert found['kavka_requests_total{api="Fetch"}'] == 3
-        assert found['kavka_requests_total{api="Metadata"}'] == 0
-        assert found["kavka_connections"] == 0
+        assert found['kavka_requests_total{api="Fetch",role="broker"}'] == 3
+        assert found['kavka_requests_total{api="Metadata",role="broker"}'] == 0
+        assert 'kavka_request_seconds_count{api="Fetch",role="broker"}' not in found
 
     asyncio.run(go())
 
@@ -50,6 +52,7 @@ def test_partitions_logs_and_sessions_are_shown_as_they_are(held):
     metrics = Metrics()
     sessions = FetchSessions(10, 1000, iter(range(1, 9)).__next__)
     shown.show_replicas(metrics, held.replicas, sessions, Cleaner(held.replicas, held.clock))
+    show_partitions(metrics, held.replicas, "partition")
     held.topic("orders", 3)
     held.produce(held.replicas.find("orders", 0))
     held.replicas.find("orders", 1).log.failed = "the disk said no"
@@ -81,8 +84,8 @@ def test_a_loop_that_is_held_is_seen():
 
 
 @contextlib.asynccontextmanager
-async def page(metrics):
-    serving = MetricsPage(metrics, "127.0.0.1", 0)
+async def page(metrics, unready=lambda: None):
+    serving = MetricsPage(metrics, "127.0.0.1", 0, unready)
     host, _, port = (await serving.open()).rpartition(":")
     task = asyncio.ensure_future(serving.run())
     await asyncio.sleep(0)
@@ -98,17 +101,19 @@ async def page(metrics):
         ("GET /metrics HTTP/1.1", "200 OK", b"answer 42.0"),
         ("GET /metrics?name=x HTTP/1.0", "200 OK", b"answer 42.0"),
         ("HEAD /metrics HTTP/1.1", "200 OK", b""),
+        ("GET /healthz HTTP/1.1", "200 OK", b"ok"),
+        ("GET /readyz HTTP/1.1", "503 Service Unavailable", b"the node starts"),
         ("GET / HTTP/1.1", "404 Not Found", b"/metrics"),
         ("POST /metrics HTTP/1.1", "405 Method Not Allowed", b"only GET"),
         ("nonsense", "405 Method Not Allowed", b"only GET"),
     ],
 )
-def test_one_page_is_served_and_nothing_else(request_line, status, body):
+def test_few_pages_are_served_and_nothing_else(request_line, status, body):
     metrics = Metrics()
     metrics.gauge("answer", "To it all.", lambda: 42)
 
     async def go():
-        async with page(metrics) as (host, port, _):
+        async with page(metrics, lambda: "the node starts") as (host, port, _):
             reader, writer = await asyncio.open_connection(host, port)
             writer.write(f"{request_line}\r\nHost: x\r\n\r\n".encode())
             head, _, rest = (await reader.read()).partition(b"\r\n\r\n")

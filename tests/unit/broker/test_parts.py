@@ -14,6 +14,12 @@ from kavka.broker.handlers.marks import Parts
 from kavka.broker.parts import MAX_ROWS, served_in_parts
 from kavka.model.errors import InvalidRequest
 from kavka.net.session import Session
+from kavka.protocol.schemas.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    EntityData,
+    RequestEntryData,
+)
 from kavka.protocol.schemas.create_topics import (
     CreatableTopic,
     CreatableTopicResult,
@@ -113,8 +119,8 @@ def test_no_part_is_larger_than_it_may_be() -> None:
 
 async def describe(request: DescribeGroupsRequest, context: Context) -> DescribeGroupsResponse:
     rows = [
-        DescribedGroup(error_code=0, group_id=one, group_state="", protocol_type="", protocol_data="", members=[])
-        for one in request.groups
+        DescribedGroup(error_code=0, group_id=group_id, group_state="", protocol_type="", protocol_data="", members=[])
+        for group_id in request.groups
     ]
     return DescribeGroupsResponse(throttle_time_ms=0, groups=rows)
 
@@ -129,9 +135,9 @@ def test_a_name_that_is_there_again_and_again_is_looked_up_once() -> None:
 def test_so_is_a_resource_with_the_same_keys() -> None:
     async def configs(request: DescribeConfigsRequest, context: Context) -> DescribeConfigsResponse:
         results = [
-            DescribeConfigsResult(error_code=0, error_message="", resource_type=2, resource_name=one.resource_name,
+            DescribeConfigsResult(error_code=0, error_message="", resource_type=2, resource_name=resource.resource_name,
                                   configs=[])
-            for one in request.resources
+            for resource in request.resources
         ]  # fmt: skip
         return DescribeConfigsResponse(throttle_time_ms=0, results=results)
 
@@ -172,3 +178,35 @@ def test_an_answer_has_an_end() -> None:
 
     with pytest.raises(InvalidRequest, match="rows"):
         ask(endless, Parts(("groups",), ("groups",), 1), DescribeGroupsRequest(groups=["a", "b"]))
+
+
+def test_a_short_list_goes_to_the_handler_as_it_is() -> None:
+    class Counted(list[str]):
+        def __iter__(self) -> Any:
+            raise AssertionError("a few items are counted, not looked at")
+
+    seen: list[DescribeGroupsRequest] = []
+
+    async def handler(request: DescribeGroupsRequest, context: Context) -> DescribeGroupsResponse:
+        seen.append(request)
+        return DescribeGroupsResponse(throttle_time_ms=0, groups=[])
+
+    request = DescribeGroupsRequest(groups=Counted(["a", "b"]))
+    ask(handler, Parts(("groups",), ("groups",), 10), request)
+    assert seen == [request]
+
+
+def test_what_is_made_of_lists_may_be_there_once_too() -> None:
+    def entry(name: str) -> RequestEntryData:
+        return RequestEntryData(entity=[EntityData(entity_type="user", entity_name=name)], ops=[])
+
+    parts: list[list[str | None]] = []
+
+    async def handler(request: AlterClientQuotasRequest, context: Context) -> AlterClientQuotasResponse:
+        parts.append([entry.entity[0].entity_name for entry in request.entries])
+        return AlterClientQuotasResponse(throttle_time_ms=0, entries=[])
+
+    entries = [entry(name) for name in ("twice", "a", "b", "c", "twice", "twice")]
+    request = AlterClientQuotasRequest(entries=entries, validate_only=False)
+    ask(handler, Parts(("entries",), ("entries",), 3, unique=("entity",)), request)
+    assert parts == [["twice", "twice", "a"], ["b", "c"]]

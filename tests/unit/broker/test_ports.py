@@ -12,8 +12,8 @@ def test_what_is_drawn_is_what_the_port_gives() -> None:
         chance = random.Random(7)
         return Ports(entropy=chance.randbytes, chance=chance)
 
-    one, other = ports(), ports()
-    assert [one.new_id(), one.new_name(), one.chance.random()] == [
+    first, other = ports(), ports()
+    assert [first.new_id(), first.new_name(), first.chance.random()] == [
         other.new_id(),
         other.new_name(),
         other.chance.random(),
@@ -21,7 +21,7 @@ def test_what_is_drawn_is_what_the_port_gives() -> None:
 
 
 def test_nodes_that_are_given_nothing_draw_for_themselves() -> None:
-    one, other = Ports(), Ports()
-    assert one.new_id() != other.new_id()
-    assert one.new_name() != other.new_name()
-    assert one.chance.random() != other.chance.random()
+    first, other = Ports(), Ports()
+    assert first.new_id() != other.new_id()
+    assert first.new_name() != other.new_name()
+    assert first.chance.random() != other.chance.random()

@@ -5,13 +5,15 @@ from __future__ import annotations
 from tests.unit.catalog.test_machine import DELETING, FINISHED, FOO, Node, id_of, segment
 
 from kavka.catalog.expiry import (
+    Copiers,
     Expiry,
     LogSpan,
     Retention,
     all_segments,
-    dangling,
     expired,
     first_readable,
+    leftovers,
+    own_leftovers,
     to_remove,
 )
 from kavka.catalog.partition import PartitionSegments
@@ -88,21 +90,66 @@ def test_a_log_starts_where_something_has_its_first_record() -> None:
     found = held(THREE[1], THREE[2])
     starts = [first_readable(found, span(start=start), 30) for start in (0, 5, 10, 15, 30)]
     assert starts == [10, 10, 10, 15, 30]
-    assert first_readable(held(timed(1, 0, 9, 5)), span(start=10), 30) == 30  # nothing else is left
+    node = Node()
+    for one in THREE:
+        node.copy(one)
+        node.move(one, DELETING)
+    assert first_readable(node.catalogue.partition(FOO.topic_id, 0), span(start=10), 30) == 30  # nothing is left
+
+
+def test_a_catalogue_that_never_knew_what_the_disk_gave_away_moves_no_log_start() -> None:
+    assert first_readable(held(), span(), 30) == 0
+    assert first_readable(held(THREE[0]), span(start=10), 30) == 10
+
+
+EPOCHS = (timed(1, 0, 9, DAY_MS, (0, 0)), timed(2, 10, 19, DAY_MS, (0, 10), (2, 15)), timed(3, 20, 29, 1, (2, 20)))
+
+
+def test_a_log_that_has_lost_its_older_epochs_keeps_its_segments_and_finds_the_epochs_in_them() -> None:
+    found = held(*EPOCHS)
+    for lost in (((5, 30),), ((2, 20), (5, 30)), ()):
+        log = span(lineage=lost, end=30 if not lost else 40)
+        assert expired(found, log, Retention(), now_ms=0) == Expiry([], 0)
+        whole = ((0, 0), (2, 15), *lost[-1:]) if lost else ((0, 0), (2, 15))
+        assert found.reaching_back(lost, 0, log.log_end_offset) == whole
+        assert first_readable(found, log._replace(lineage=whole), 30) == 0
+
+
+def test_epochs_are_found_over_a_segment_that_is_missing_and_only_as_far_as_segments_go() -> None:
+    found = held(EPOCHS[0], EPOCHS[2])
+    assert found.reaching_back(((5, 40),), 0, 50) == ((0, 0), (2, 20), (5, 40))
+    assert held(EPOCHS[2]).reaching_back(((5, 30),), 0, 40) == ((2, 20), (5, 30))
+    assert found.reaching_back(((2, 15), (5, 40)), 15, 50) == ((2, 15), (5, 40))  # nothing is lost
+
+
+def test_of_two_epochs_at_an_offset_that_one_counts_from_which_a_segment_goes_on_into_the_lineage() -> None:
+    stranger = timed(4, 10, 29, DAY_MS, (3, 10))  # its leader was not followed by epoch 5
+    assert held(EPOCHS[0], stranger).reaching_back(((5, 20),), 0, 40) == ((0, 0), (3, 10), (5, 20))
+    goes_on = timed(5, 10, 29, DAY_MS, (0, 10), (5, 20))
+    assert held(EPOCHS[0], stranger, goes_on).reaching_back(((5, 20),), 0, 40) == ((0, 0), (5, 20))
 
 
 def test_a_log_without_epochs_keeps_everything() -> None:
     assert expired(held(*THREE), span(lineage=()), Retention(ms=1, bytes=0), now_ms=9 * DAY_MS) == Expiry([], 0)
 
 
-def test_a_copy_that_nobody_is_at_any_more_is_found() -> None:
+def test_a_copy_that_nobody_is_at_any_more_is_found_and_one_that_a_broker_is_at_is_left_to_it() -> None:
     node = Node()
-    for one in THREE[:2]:
-        node.write(*node.catalogue.start_copy(FOO, one).records)
+    for number, one in enumerate(THREE, 1):
+        node.write(*node.catalogue.start_copy(FOO, one._replace(broker_id=number, event_timestamp_ms=5)).records)
     found = node.catalogue.partition(FOO.topic_id, 0)
-    assert [each.id for each in dangling(found, {id_of(2)})] == [id_of(1)]
-    node.move(THREE[0], FINISHED)
-    assert dangling(found, {id_of(2)}) == []
+
+    def ids_of(copiers: Copiers) -> tuple[list[int], list[int]]:
+        both = own_leftovers(found, copiers), leftovers(found, copiers)
+        own, all_ = ([int.from_bytes(one.id, "big") for one in each] for each in both)
+        return own, all_
+
+    assert ids_of(Copiers(1, {id_of(1)}, {1, 2, 3}, before_ms=5)) == ([], [])
+    assert ids_of(Copiers(1, (), {1, 2, 3}, before_ms=5)) == ([1], [1])
+    assert ids_of(Copiers(2, {id_of(2)}, {1, 2}, before_ms=5)) == ([], [3])
+    assert ids_of(Copiers(2, {id_of(2)}, {1, 2, 3}, before_ms=6)) == ([], [1, 3])
+    node.move(THREE[2], FINISHED)
+    assert ids_of(Copiers(2, {id_of(2)}, {1, 2}, before_ms=5)) == ([], [])
 
 
 def test_objects_go_only_when_the_deletion_was_announced_long_enough_ago() -> None:
@@ -120,3 +167,8 @@ def test_what_is_covered_ends_where_a_segment_is_missing() -> None:
     assert [found.covered_up_to(offset, LINE) for offset in (0, 5, 29, 30)] == [30, 30, 30, 30]
     assert found.covered_up_to(0, LINE, without={id_of(2)}) == 10
     assert found.copied_up_to(LINE, 40) == (29, 0)
+
+
+def test_what_two_leaders_have_copied_counts_once() -> None:
+    twice = segment(4, 10, 19, (0, 10))
+    assert ids(expired(held(*THREE, twice), span(), Retention(bytes=3 * 100 + 100), now_ms=0)) == []

@@ -8,10 +8,10 @@ import tracemalloc
 import pytest
 
 from kavka.catalog.lineage import shared_end
-from kavka.catalog.machine import Catalogue, Verdict, segment_event, update_event
+from kavka.catalog.machine import Catalogue, ReplayResult, segment_event, update_event
 from kavka.catalog.records import Event, RemoteLogSegmentMetadataSnapshotRecord, encode_event
 from kavka.catalog.segment import DeleteState, RemoteSegment, SegmentState, TopicIdPartition
-from kavka.catalog.snapshot import decode_snapshot, encode_snapshot
+from kavka.catalog.snapshot import decode_snapshot, encode_snapshot, encoding
 from kavka.model.errors import InvalidRequest, KafkaStorageError, ReplicaNotAvailable, ResourceNotFound
 from kavka.model.types import Uuid
 
@@ -37,7 +37,7 @@ class Node:
         self.catalogue.following.follow(0)
         self.catalogue.following.set_target(0, 0)
 
-    def write(self, *events: Event) -> list[Verdict]:
+    def write(self, *events: Event) -> list[ReplayResult]:
         verdicts = []
         for event in events:
             self.topic.append(encode_event(event))
@@ -93,14 +93,18 @@ def test_states_may_repeat_but_not_go_back(node: Node) -> None:
     one = segment(1, 0, 99)
     start = segment_event(FOO, one)
     finish, deleting = (update_event(FOO, one._replace(state=state)) for state in (FINISHED, DELETING))
-    assert node.write(start, start) == [Verdict.APPLIED] * 2
+    assert node.write(start, start) == [ReplayResult.APPLIED] * 2
     whole = segment_event(FOO, one._replace(state=FINISHED))  # only an update moves a segment on
-    assert node.write(whole) == [Verdict.INVALID_TRANSITION]
-    assert node.write(finish, finish) == [Verdict.APPLIED] * 2
+    assert node.write(whole) == [ReplayResult.INVALID_TRANSITION]
+    assert node.write(finish, finish) == [ReplayResult.APPLIED] * 2
     assert node.ids(5) == [1]
-    assert node.write(start) == [Verdict.INVALID_TRANSITION]
-    assert node.write(deleting, deleting, finish) == [Verdict.APPLIED, Verdict.APPLIED, Verdict.INVALID_TRANSITION]
-    assert node.write(update_event(FOO, one)) == [Verdict.INVALID_TRANSITION]
+    assert node.write(start) == [ReplayResult.INVALID_TRANSITION]
+    assert node.write(deleting, deleting, finish) == [
+        ReplayResult.APPLIED,
+        ReplayResult.APPLIED,
+        ReplayResult.INVALID_TRANSITION,
+    ]
+    assert node.write(update_event(FOO, one)) == [ReplayResult.INVALID_TRANSITION]
     assert node.catalogue.counts.invalid_transitions == 4
     with pytest.raises(InvalidRequest):
         node.catalogue.update(FOO, one.id, FINISHED, broker_id=1, now_ms=1)
@@ -118,7 +122,7 @@ def test_updates_of_unknown_segments_are_expected_only_while_loading() -> None:
     catalogue.following.follow(0)
     catalogue.following.set_target(0, 2)
     for offset in range(3):
-        assert catalogue.replay_value(0, offset, encode_event(gone)) is Verdict.UNKNOWN_SEGMENT
+        assert catalogue.replay_value(0, offset, encode_event(gone)) is ReplayResult.UNKNOWN_SEGMENT
     assert (catalogue.counts.unknown_while_loading, catalogue.counts.unknown_segments) == (2, 1)
 
 
@@ -194,7 +198,7 @@ def test_what_is_being_copied_must_make_sense(node: Node) -> None:
     for wrong in (segment(1, -1, 5), segment(1, 5, 4), segment(1, 0, 9)._replace(epochs=())):
         with pytest.raises(InvalidRequest):
             node.catalogue.start_copy(FOO, wrong)
-        assert node.write(segment_event(FOO, wrong)) == [Verdict.IMPOSSIBLE]
+        assert node.write(segment_event(FOO, wrong)) == [ReplayResult.IMPOSSIBLE]
     with pytest.raises(InvalidRequest):
         node.catalogue.start_copy(FOO, segment(1, 0, 9)._replace(state=FINISHED))
     with pytest.raises(ResourceNotFound):
@@ -208,7 +212,7 @@ def test_events_that_cannot_be_read_cost_only_themselves(node: Node) -> None:
     value = encode_event(segment_event(FOO, segment(1, 0, 9)))
     catalogue = node.catalogue
     for offset, bad in enumerate((None, b"", b"\x01\x00\x07" + value[3:], value[:-1], b"\x01\x63\x00")):
-        assert catalogue.replay_value(0, offset, bad) is Verdict.UNREADABLE
+        assert catalogue.replay_value(0, offset, bad) is ReplayResult.UNREADABLE
     strange = segment_event(FOO, segment(1, 0, 9))
     strange.remote_log_segment_state = 9  # type: ignore[misc]
     snapshot = RemoteLogSegmentMetadataSnapshotRecord(
@@ -222,10 +226,10 @@ def test_events_that_cannot_be_read_cost_only_themselves(node: Node) -> None:
         segment_size_in_bytes=5,
         remote_log_segment_state=1,
     )
-    assert [catalogue.replay(0, event) for event in (strange, snapshot)] == [Verdict.UNREADABLE] * 2
+    assert [catalogue.replay(0, event) for event in (strange, snapshot)] == [ReplayResult.UNREADABLE] * 2
     assert catalogue.counts.unreadable == 7
     assert catalogue.following.next_offsets == {0: 5}
-    assert catalogue.replay_value(0, 5, value) is Verdict.APPLIED
+    assert catalogue.replay_value(0, 5, value) is ReplayResult.APPLIED
 
 
 def test_a_partition_is_deleted_step_by_step(node: Node) -> None:
@@ -250,7 +254,7 @@ def test_a_partition_is_deleted_step_by_step(node: Node) -> None:
     delete(DeleteState.DELETE_PARTITION_FINISHED)
     assert node.catalogue.partitions == {}
     again = node.catalogue.replay_value(0, len(node.topic), node.topic[-1])
-    assert again is Verdict.INVALID_TRANSITION
+    assert again is ReplayResult.INVALID_TRANSITION
 
 
 def test_a_record_that_is_read_twice_is_taken_in_once(node: Node) -> None:
@@ -260,31 +264,31 @@ def test_a_record_that_is_read_twice_is_taken_in_once(node: Node) -> None:
     node.move(one, DELETED)
     before = node.catalogue.following.next_offsets.copy()
     for offset, value in enumerate(node.topic):
-        assert node.catalogue.replay_value(0, offset, value) is Verdict.REPEATED
+        assert node.catalogue.replay_value(0, offset, value) is ReplayResult.REPEATED
     assert len(node.catalogue.partition(FOO.topic_id, 0)) == 0
     assert node.catalogue.following.next_offsets == before
 
 
 def test_nothing_is_answered_before_the_metadata_was_read() -> None:
     catalogue = Catalogue(50)
-    home = catalogue.home_of(FOO.topic_id, 0)
+    metadata_partition = catalogue.metadata_partition_of(FOO.topic_id, 0)
 
     def asks() -> None:
         with pytest.raises(ReplicaNotAvailable):
             catalogue.partition(FOO.topic_id, 0)
 
     asks()
-    assert catalogue.following.follow(home) == 0
+    assert catalogue.following.follow(metadata_partition) == 0
     asks()  # its end is not known
-    catalogue.following.set_target(home, 2)
+    catalogue.following.set_target(metadata_partition, 2)
     asks()
-    catalogue.replay_value(home, 0, encode_event(segment_event(FOO, segment(1, 0, 9))))
+    catalogue.replay_value(metadata_partition, 0, encode_event(segment_event(FOO, segment(1, 0, 9))))
     asks()
-    catalogue.following.set_target(home, 100)  # an end that grows does not make us wait longer
-    catalogue.replay_value(home, 1, None)
+    catalogue.following.set_target(metadata_partition, 100)  # an end that grows does not make us wait longer
+    catalogue.replay_value(metadata_partition, 1, None)
     assert len(catalogue.partition(FOO.topic_id, 0)) == 1
     assert catalogue.is_ready(FOO.topic_id, 0)
-    catalogue.forget(home)
+    catalogue.forget(metadata_partition)
     asks()
     assert catalogue.partitions == {}
 
@@ -333,3 +337,24 @@ def test_a_tiered_segment_costs_at_most_400_bytes() -> None:
         tracemalloc.stop()
     assert len(catalogue.partitions[FOO.topic_id, 0]) == count
     assert used / count <= 400
+
+
+def test_a_snapshot_that_is_taken_in_steps_has_each_metadata_partition_as_of_one_offset() -> None:
+    catalogue = Catalogue(2)
+    names = [TopicIdPartition(Uuid(bytes([number]) * 16), 0, "foo") for number in (1, 2)]
+    events = [[encode_event(segment_event(name, segment(number, 0, 9)))] for number, name in enumerate(names)]
+    for home, (event,) in enumerate(events):
+        catalogue.replay_value(home, 0, event)
+    steps = encoding(catalogue)
+    next(steps)  # the first is taken
+    for home, name in enumerate(names):
+        events[home].append(encode_event(update_event(name, segment(home, 0, 9)._replace(state=FINISHED))))
+        catalogue.replay_value(home, 1, events[home][1])
+    next(steps)
+    with pytest.raises(StopIteration) as end:
+        next(steps)
+    found = decode_snapshot(end.value.value)
+    assert found.following.next_offsets == {0: 1, 1: 2}
+    assert found.partitions != catalogue.partitions
+    found.replay_value(0, 1, events[0][1])
+    assert found.partitions == catalogue.partitions

@@ -40,6 +40,12 @@ def test_the_commands_are_those_that_are_promised() -> None:
     assert sorted(LEAVES) == sorted(
         [
             "serve",
+            "cluster rebalance",
+            "cluster add",
+            "cluster decommission",
+            "cluster remove",
+            "disks describe",
+            "disks move",
             "format",
             "topics list",
             "topics describe",
@@ -91,6 +97,9 @@ def test_the_commands_are_those_that_are_promised() -> None:
             "cluster add-voter",
             "cluster remove-voter",
             "cluster unregister",
+            "doctor",
+            "top",
+            "bench",
             "log dump",
             "version",
             "completion",
@@ -104,6 +113,9 @@ def test_the_commands_are_those_that_are_promised() -> None:
             "pipeline status",
             "pipeline backfill",
             "pipeline compact",
+            "pipeline vacuum",
+            "pipeline replay",
+            "pipeline restart",
             "pipeline mirror",
             "pipeline verify",
         ]

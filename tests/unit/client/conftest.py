@@ -19,7 +19,7 @@ from kavka.protocol.compiler import decode
 from kavka.protocol.header import encode_response, parse_request_header
 from kavka.protocol.registry import ApiKey, api
 from kavka.protocol.schemas.api_versions import ApiVersion, ApiVersionsResponse
-from kavka.protocol.schemas.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from kavka.protocol.schemas.fetch import EpochEndOffset, FetchableTopicResponse, FetchResponse, PartitionData
 from kavka.protocol.schemas.init_producer_id import InitProducerIdResponse
 from kavka.protocol.schemas.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -62,6 +62,7 @@ class Partition:
     """A played partition: what it accepted, and what it will answer instead of accepting."""
 
     leader: int = 0
+    epoch: int = 0
     log: list[Appended] = field(default_factory=list)
     data: bytearray = field(default_factory=bytearray)
     errors: list[int | str] = field(default_factory=list)
@@ -169,8 +170,10 @@ class PlayedCluster:
                 error = 1
             if not error and partition.leader != node:
                 error = 6
-            records = b""
-            if not error:
+            records, diverging = b"", EpochEndOffset()
+            if not error and row.last_fetched_epoch >= 0 and row.last_fetched_epoch != partition.epoch:
+                diverging = EpochEndOffset(epoch=partition.epoch, end_offset=0)
+            elif not error:
                 for info in scan(bytes(partition.data)):
                     if info.last_offset >= row.fetch_offset:
                         records = bytes(partition.data[info.position :])
@@ -180,6 +183,7 @@ class PlayedCluster:
                     partition_index=row.partition,
                     error_code=error,
                     high_watermark=partition.end,
+                    diverging_epoch=diverging,
                     aborted_transactions=None,
                     records=records[: row.partition_max_bytes],
                 )
@@ -224,7 +228,7 @@ class PlayedCluster:
         base = partition.end
         partition.expected[info.producer_id, info.producer_epoch] = info.base_sequence + info.count
         partition.log.append(Appended(info, [each[3] for each in record_fields(data, info)], base))
-        partition.data += base.to_bytes(8, "big") + data[8:]
+        partition.data += base.to_bytes(8, "big") + data[8:12] + partition.epoch.to_bytes(4, "big") + data[16:]
 
 
 class Wire:

@@ -15,7 +15,7 @@ ANOTHER_WAY = {"send_and_wait", "start", "stop"}
 @pytest.mark.parametrize(
     ("awaited", "blocking_face"),
     [(Admin, blocking.Admin), (Producer, blocking.Producer), (Consumer, blocking.Consumer)],
-    ids=lambda one: one.__module__,
+    ids=lambda face: face.__module__,
 )
 def test_every_coroutine_has_a_blocking_face(awaited: type, blocking_face: type) -> None:
     names = {name for name, _ in inspect.getmembers(awaited, inspect.iscoroutinefunction) if not name.startswith("_")}

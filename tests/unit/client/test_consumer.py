@@ -15,6 +15,7 @@ from kavka.model.errors import (
     TopicAuthorizationFailed,
     UnknownTopicOrPartition,
 )
+from kavka.protocol.registry import ApiKey
 
 Played = Any  # the class is in conftest.py, which tests cannot import
 TP = TopicPartition("orders", 0)
@@ -152,6 +153,25 @@ def test_the_leader_is_followed_to_another_node(played: Played) -> None:
         assert [record.offset async for record in consumer.until_end()] == [4, 5]
 
     consume(played, work, max_bytes=100)
+
+
+def test_a_leader_that_somebody_else_has_learned_of_is_followed(played: Played) -> None:
+    played.nodes = [0, 1]
+
+    async def run() -> None:
+        async with asyncio.timeout(10), played.pool() as pool, Consumer(pool) as consumer:
+            await consumer.assign("orders", start="end")
+            polls = played.requests[ApiKey.FETCH]
+            while played.requests[ApiKey.FETCH] == polls:
+                await asyncio.sleep(0)
+            played.partition.leader = 1  # while a poll of the old one is on its way, which will be answered well
+            await pool.refresh(["orders"])
+            async with played.pool() as other, Producer(other) as producer:
+                await producer.send_and_wait("orders", b"new")
+            (record,) = await consumer.read(timeout_ms=5000)
+            assert record.value == b"new"
+
+    asyncio.run(run())
 
 
 def test_a_reader_that_does_not_read_bounds_what_is_fetched(played: Played) -> None:

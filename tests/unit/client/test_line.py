@@ -141,7 +141,7 @@ def test_who_comes_while_somebody_dials_in_vain_fails_with_him_and_does_not_dial
     async def scenario(line: Line, network: Network) -> None:
         network.down = True
         outcomes = await asyncio.gather(*(line.connect() for _ in range(20)), return_exceptions=True)
-        assert [type(one) for one in outcomes] == [NetworkException] * 20
+        assert [type(outcome) for outcome in outcomes] == [NetworkException] * 20
         assert len(set(map(id, outcomes))) == 20
         assert len(network.dialled) == 1
 
@@ -301,7 +301,7 @@ def test_failures_have_their_types_and_each_is_told_once(caplog: pytest.LogCaptu
 
     with caplog.at_level(logging.INFO, "kavka.client.line"):
         play(scenario)
-    assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
+    assert [(line.levelname, line.getMessage()) for line in caplog.records] == [
         (
             "WARNING",
             "connection to node 1 could not be established: cannot connect to node:9092: Connection refused",

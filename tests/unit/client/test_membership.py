@@ -41,8 +41,10 @@ class Group:
     @property
     def said(self) -> list[list[int] | None]:
         """The partitions that each heartbeat named."""
-        named = (one.topic_partitions for one in self.heard)
-        return [None if some is None else [each for one in some for each in one.partitions] for some in named]
+        named = (heartbeat.topic_partitions for heartbeat in self.heard)
+        return [
+            None if topics is None else [index for topic in topics for index in topic.partitions] for topics in named
+        ]
 
     def _versions(self, node: int, request: Any) -> object:
         keys = (ApiKey.METADATA, ApiKey.API_VERSIONS, ApiKey.FIND_COORDINATOR, ApiKey.CONSUMER_GROUP_HEARTBEAT)

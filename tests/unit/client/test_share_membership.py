@@ -95,7 +95,7 @@ def live(played: Played, reached: Callable[[ShareMembership], bool]) -> ShareMem
 
 def wants(group: Group) -> list[list[str] | None]:
     """What each heartbeat said that the member wants."""
-    return [one.subscribed_topic_names for one in group.heard]
+    return [heartbeat.subscribed_topic_names for heartbeat in group.heard]
 
 
 def test_what_it_wants_is_said_once(played: Played) -> None:
@@ -103,13 +103,13 @@ def test_what_it_wants_is_said_once(played: Played) -> None:
     member = live(played, lambda _: len(group.heard) > 3)
     assert member.assigned == {TopicPartition("orders", 0)}
     assert wants(group)[:3] == [["orders"], None, None]
-    assert [one.rack_id for one in group.heard][:2] == ["rack", None]
+    assert [heartbeat.rack_id for heartbeat in group.heard][:2] == ["rack", None]
 
 
 @pytest.mark.parametrize("error", [RequestTimedOut.code, NotCoordinator.code])
 def test_who_missed_an_answer_says_it_again_and_hears_what_it_missed(played: Played, error: int) -> None:
     group = Group(played, (1, {}), error, (2, {ORDERS: [0]}))
-    member = live(played, lambda one: bool(one.assigned) and len(group.heard) > 3)
+    member = live(played, lambda member: bool(member.assigned) and len(group.heard) > 3)
     assert member.assigned == {TopicPartition("orders", 0)}
     assert wants(group)[:4] == [["orders"], None, ["orders"], None]
 
@@ -117,7 +117,7 @@ def test_who_missed_an_answer_says_it_again_and_hears_what_it_missed(played: Pla
 def test_who_is_fenced_joins_with_all_it_wants(played: Played) -> None:
     group = Group(played, (7, {}), FencedMemberEpoch.code)
     live(played, lambda _: len(group.heard) > 2)
-    assert [(one.member_epoch, one.subscribed_topic_names) for one in group.heard][:3] == [
+    assert [(heartbeat.member_epoch, heartbeat.subscribed_topic_names) for heartbeat in group.heard][:3] == [
         (0, ["orders"]),
         (7, None),
         (0, ["orders"]),
@@ -127,5 +127,20 @@ def test_who_is_fenced_joins_with_all_it_wants(played: Played) -> None:
 def test_a_topic_that_no_node_knows_yet_is_heard_of_again(played: Played) -> None:
     group = Group(played, (1, {ORDERS: [0], UNKNOWN: [0]}), (1, {ORDERS: [0]}))
     member = live(played, lambda _: len(group.heard) > 2)
+    assert member.assigned == {TopicPartition("orders", 0)}
+    assert wants(group)[:3] == [["orders"], ["orders"], None]
+
+
+def test_who_could_not_learn_the_name_of_a_topic_hears_of_it_again(played: Played) -> None:
+    group = Group(played, (1, {UNKNOWN: [0]}), (1, {ORDERS: [0]}))
+    metadata = played.on_metadata
+
+    def refuse_all(node: int, request: Any) -> object:
+        if request.topics is None:
+            raise ConnectionError
+        return metadata(node, request)
+
+    played.on_metadata = refuse_all
+    member = live(played, lambda member: bool(member.assigned) and len(group.heard) > 2)
     assert member.assigned == {TopicPartition("orders", 0)}
     assert wants(group)[:3] == [["orders"], ["orders"], None]

@@ -89,7 +89,7 @@ class Ledger:
             partition=index,
             leader_epoch=now.leader_epoch,
             partition_epoch=now.partition_epoch,
-            isr=tuple(one if isinstance(one, InSync) else InSync(one) for one in isr),
+            isr=tuple(replica if isinstance(replica, InSync) else InSync(replica) for replica in isr),
         )
         sender = now.leader if sender is None else sender
         return self.alter_partition(sender, self.epoch(sender), [request._replace(**changes)])[0]

@@ -1,4 +1,4 @@
-"""Creating and deleting access rules."""
+"""Creating and deleting ACLs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_rule_that_is_in_force_is_not_written_again(ledgers):
     written = len(ledger.log)
     assert ledger.create_acls([READ]) == [None]
     assert len(ledger.log) == written
-    assert len(ledger.image.kept.acls) == 1
+    assert len(ledger.image.security.acls) == 1
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_each_filter_says_what_it_meant_even_if_another_meant_it_too(ledgers):
     write = READ._replace(operation=Operation.WRITE)
     ledger.create_acls([READ, write])
     outcomes = ledger.delete_acls([ALL._replace(operation=Operation.READ), ALL, ALL._replace(resource_type=99)])
-    assert [set(one) if isinstance(one, list) else type(one) for one in outcomes] == [
+    assert [set(outcome) if isinstance(outcome, list) else type(outcome) for outcome in outcomes] == [
         {READ},
         {READ, write},
         InvalidRequest,

@@ -28,9 +28,9 @@ def test_a_silent_broker_is_fenced_and_others_lead(three):
     three.tick(three.now_ms)
     assert three.image.cluster.brokers[1].fenced
     for index in range(3):
-        one = three.partition("a", index)
-        assert one.leader in (2, 3)
-        assert 1 not in one.isr
+        partition = three.partition("a", index)
+        assert partition.leader in (2, 3)
+        assert 1 not in partition.isr
     assert not three.machine.tick(three.now_ms).records
 
 
@@ -198,7 +198,7 @@ def test_what_fencing_a_broker_with_many_partitions_writes_may_be_written_in_par
     three.now_ms += RECONNECT_GRACE_MS
     three.tick(three.now_ms)
     assert three.image.cluster.brokers[1].fenced
-    assert all(one.leader in (2, 3) for one in three.image.topics.by_name["a"].partitions.values())
+    assert all(partition.leader in (2, 3) for partition in three.image.topics.by_name["a"].partitions.values())
 
 
 # -- unregistering -----------------------------------------------------------------------------------

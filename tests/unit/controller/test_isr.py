@@ -83,8 +83,8 @@ def test_the_second_of_two_changes_in_one_request_comes_too_late(led):
     three = led
     three.topic("b", assignments=[(0, (1, 2, 3))])
     topic = three.image.topics.by_name["b"]
-    one = IsrRequest(topic.id, 0, 0, 0, (InSync(1),))
-    first, second = three.alter_partition(1, three.epoch(1), [one, one])
+    request = IsrRequest(topic.id, 0, 0, 0, (InSync(1),))
+    first, second = three.alter_partition(1, three.epoch(1), [request, request])
     assert first.isr == (1,)
     assert type(second) is InvalidUpdateVersion
 

@@ -119,9 +119,9 @@ CALLS = st.one_of(
 )
 
 
-def call(ledger, one):
+def call(ledger, request):
     image = ledger.image
-    match one:
+    match request:
         case ("create", topics, validate_only):
             ledger.create_topics(topics, validate_only=validate_only)
         case ("delete", names):
@@ -146,12 +146,12 @@ def call(ledger, one):
             ledger.update_features({name: FeatureUpdate(level, 1 if level else 2)})
         case ("ids", id_) if id_ in image.cluster.brokers:
             ledger.allocate_producer_ids(id_, image.cluster.brokers[id_].epoch)
-        case _ if not call_about_security(ledger, one):
-            call_about_partitions(ledger, one)
+        case _ if not call_about_security(ledger, request):
+            call_about_partitions(ledger, request)
 
 
-def call_about_security(ledger, one):
-    match one:
+def call_about_security(ledger, request):
+    match request:
         case ("acls", rules):
             ledger.create_acls(rules)
         case ("no acls", filters):
@@ -163,7 +163,7 @@ def call_about_security(ledger, one):
         case ("token", user, renewers, lifetime):
             ledger.create_token(user, user, renewers, lifetime, ledger.now_ms)
         case ("renew", user, which, period, end):
-            ids = [*ledger.image.kept.tokens, "none", "none", "none"]
+            ids = [*ledger.image.security.tokens, "none", "none", "none"]
             hmac = token_hmac("secret", ids[which])
             (ledger.expire_token if end else ledger.renew_token)(user, hmac, period, ledger.now_ms)
         case _:
@@ -171,12 +171,12 @@ def call_about_security(ledger, one):
     return True
 
 
-def call_about_partitions(ledger, one):
+def call_about_partitions(ledger, request):
     image = ledger.image
-    match one:
+    match request:
         case ("isr", name, index, isr, off, recovery) if leader_of(image, name, index) in image.cluster.brokers:
             now = image.topics.by_name[name].partitions[index]
-            request = IsrRequest(
+            alter = IsrRequest(
                 image.topics.by_name[name].id,
                 index,
                 now.leader_epoch,
@@ -184,7 +184,7 @@ def call_about_partitions(ledger, one):
                 tuple(InSync(id_) for id_ in isr),
                 recovery,
             )
-            ledger.alter_partition(now.leader, ledger.epoch(now.leader), [request, request])
+            ledger.alter_partition(now.leader, ledger.epoch(now.leader), [alter, alter])
         case ("catch up", name, index) if leader_of(image, name, index) in image.cluster.brokers:
             now = image.topics.by_name[name].partitions[index]
             ledger.in_sync(name, *(id_ for id_ in now.replicas if image.cluster.is_active(id_)), index=index)
@@ -220,17 +220,17 @@ def check_invariants(before, image):
     for topic in image.topics.by_id.values():
         assert image.topics.by_name[topic.name] is topic
         assert sorted(topic.partitions) == list(range(len(topic.partitions)))
-        for one in topic.partitions.values():
-            assert len(set(one.replicas)) == len(one.replicas) == len(one.directories)
-            assert set(one.isr) <= set(one.replicas)
-            assert set(one.elr) <= set(one.replicas)
-            assert not set(one.isr) & set(one.elr)
-            assert set(one.adding) | set(one.removing) <= set(one.replicas)
-            assert not set(one.adding) & set(one.removing)
-            assert one.leader == -1 or one.leader in one.isr
-            if one.leader != -1:
-                assert not image.cluster.brokers[one.leader].fenced
-            for id_ in one.isr if image.features.elr_enabled else ():
+        for partition in topic.partitions.values():
+            assert len(set(partition.replicas)) == len(partition.replicas) == len(partition.directories)
+            assert set(partition.isr) <= set(partition.replicas)
+            assert set(partition.elr) <= set(partition.replicas)
+            assert not set(partition.isr) & set(partition.elr)
+            assert set(partition.adding) | set(partition.removing) <= set(partition.replicas)
+            assert not set(partition.adding) & set(partition.removing)
+            assert partition.leader == -1 or partition.leader in partition.isr
+            if partition.leader != -1:
+                assert not image.cluster.brokers[partition.leader].fenced
+            for id_ in partition.isr if image.features.elr_enabled else ():
                 # without ELR, those that were in sync last are remembered in the ISR
                 assert not image.cluster.brokers[id_].fenced
 
@@ -244,10 +244,10 @@ def check_epochs(before, after):
         if id_ not in before.topics.by_id:
             continue
         for index, was in before.topics.by_id[id_].partitions.items():
-            one = topic.partitions[index]
-            assert one == was or one.partition_epoch > was.partition_epoch
-            assert one.leader_epoch > was.leader_epoch if one.leader != was.leader else True
-            assert one.leader_epoch >= was.leader_epoch
+            partition = topic.partitions[index]
+            assert partition == was or partition.partition_epoch > was.partition_epoch
+            assert partition.leader_epoch > was.leader_epoch if partition.leader != was.leader else True
+            assert partition.leader_epoch >= was.leader_epoch
 
 
 def check_index(ledger):
@@ -258,7 +258,7 @@ def check_index(ledger):
 
 
 def plain(value):
-    return {key: one for key, one in value.items() if one} if isinstance(value, dict) else value
+    return {key: element for key, element in value.items() if element} if isinstance(value, dict) else value
 
 
 @settings(deadline=None, max_examples=150)
@@ -268,10 +268,10 @@ def test_any_sequence_of_calls_is_rebuilt_from_the_log_and_from_a_snapshot(ledge
     for id_ in (1, 2, 3):
         ledger.broker(id_, dirs=2)
     ledger.topic("a", partitions=3, replication=3)
-    for one in calls:
+    for request in calls:
         before = ledger.image
         try:
-            call(ledger, one)
+            call(ledger, request)
         except KafkaError:
             assert ledger.image is before
         check_invariants(before, ledger.image)

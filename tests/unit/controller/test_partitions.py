@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.controller.partitions import Assignment, Change, Election, change_record
+from kavka.controller.partitions import Assignment, Change, LeaderElection, change_record
 from kavka.metadata.image import PartitionImage
 from kavka.metadata.image.topics import NO_LEADER, merged
 from kavka.model.types import Uuid
@@ -99,7 +99,7 @@ def test_enough_in_sync_replicas_need_no_eligible_ones():
     assert (after.isr, after.elr) == ((1, 3), ())
 
 
-@pytest.mark.parametrize(("election", "leader"), [(Election.ONLINE, NO_LEADER), (Election.UNCLEAN, 2)])
+@pytest.mark.parametrize(("election", "leader"), [(LeaderElection.ONLINE, NO_LEADER), (LeaderElection.UNCLEAN, 2)])
 def test_only_an_unclean_election_takes_a_replica_that_is_not_in_sync(election, leader):
     after = decide(partition(isr=(1,)), isr=(), alive=(2, 3), election=election)
     assert after.leader == leader
@@ -108,13 +108,13 @@ def test_only_an_unclean_election_takes_a_replica_that_is_not_in_sync(election, 
 
 
 def test_a_preferred_election_goes_back_to_the_first_replica():
-    assert decide(partition(leader=2), election=Election.PREFERRED).leader == 1
-    assert decide(partition(leader=2), election=Election.PREFERRED, alive=(2, 3)) is None
+    assert decide(partition(leader=2), election=LeaderElection.PREFERRED).leader == 1
+    assert decide(partition(leader=2), election=LeaderElection.PREFERRED, alive=(2, 3)) is None
 
 
 def test_an_unclean_leader_leaves_nobody_eligible():
     """Its directory is lost, so the only in-sync replica cannot lead, and an eligible one is not asked."""
-    after = decide(partition(isr=(1,), elr=(2,)), alive=(2, 3), election=Election.UNCLEAN, min_isr=2)
+    after = decide(partition(isr=(1,), elr=(2,)), alive=(2, 3), election=LeaderElection.UNCLEAN, min_isr=2)
     assert (after.leader, after.isr, after.elr, after.leader_recovery_state) == (2, (2,), (), 1)
 
 

@@ -68,11 +68,11 @@ def test_replicas_are_distinct_and_even(racks, partitions, data):
     placed = place(brokers(*racks), partitions, replicas, random.Random(seed).randint)
     assert len(placed) == partitions
     names = Counter(racks)
-    for one in placed:
-        assert len(set(one)) == replicas
-        used = Counter(racks[broker] for broker in one)
+    for replica_ids in placed:
+        assert len(set(replica_ids)) == replicas
+        used = Counter(racks[broker] for broker in replica_ids)
         # as even over racks as their sizes allow: no rack gets a second replica before each had one
         assert len(used) == min(len(names), replicas)
     if len(names) == 1 and partitions % len(racks) == 0:
-        led = Counter(one[0] for one in placed)
+        led = Counter(replica_ids[0] for replica_ids in placed)
         assert max(led.values()) == min(led.values())

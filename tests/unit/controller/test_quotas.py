@@ -12,7 +12,7 @@ PRODUCE = "producer_byte_rate"
 
 
 def values(ledger):
-    return {key: record.value for key, record in ledger.image.kept.quotas.items()}
+    return {key: record.value for key, record in ledger.image.security.quotas.items()}
 
 
 def test_a_quota_is_set_changed_and_removed(ledgers):

@@ -36,8 +36,8 @@ def cancel(ledger, name="a"):
 
 
 def shape(ledger):
-    one = ledger.partition("a")
-    return one.replicas, one.adding, one.removing
+    partition = ledger.partition("a")
+    return partition.replicas, partition.adding, partition.removing
 
 
 def test_new_replicas_come_first_and_the_old_stay_until_those_are_in_sync(five):
@@ -90,9 +90,9 @@ def test_a_move_ended_goes_back_to_where_it_came_from(five):
     move(five, 4, 5, 3)
     five.in_sync("a", 1, 2, 3, 4)
     assert cancel(five) is None
-    one = five.partition("a")
-    assert sorted(one.replicas) == [1, 2, 3]
-    assert (one.adding, one.removing, one.isr, one.leader) == ((), (), (1, 2, 3), 1)
+    partition = five.partition("a")
+    assert sorted(partition.replicas) == [1, 2, 3]
+    assert (partition.adding, partition.removing, partition.isr, partition.leader) == ((), (), (1, 2, 3), 1)
     assert type(cancel(five)) is NoReassignmentInProgress
 
 
@@ -105,9 +105,9 @@ def test_a_move_is_not_ended_where_only_added_replicas_are_in_sync_unless_record
     five.incremental_alter_configs({TOPIC_A: {"unclean.leader.election.enable": (0, "true")}})
     assert cancel(five) is None
     assert shape(five)[1:] == ((), ())
-    one = five.partition("a")
-    assert one.leader in one.isr
-    assert 4 not in one.replicas
+    partition = five.partition("a")
+    assert partition.leader in partition.isr
+    assert 4 not in partition.replicas
 
 
 def test_a_second_move_replaces_the_first(five):
@@ -175,8 +175,8 @@ def test_the_moves_under_way_are_listed(five):
     assert five.list_reassignments(None) == []
     move(five, 4, 2, 3)
     move(five, 4, 2, name="b", index=1)
-    one, other = five.partition("a"), five.partition("b", 1)
-    assert five.list_reassignments(None) == [("a", [(0, one)]), ("b", [(1, other)])]
+    of_a, other = five.partition("a"), five.partition("b", 1)
+    assert five.list_reassignments(None) == [("a", [(0, of_a)]), ("b", [(1, other)])]
     assert five.list_reassignments([("b", [0, 1, 9]), ("c", [0])]) == [("b", [(1, other)])]
     assert five.list_reassignments([]) == []
 

@@ -70,17 +70,23 @@ def test_after_a_clean_stop_a_lone_broker_leads_its_partitions_cleanly_again(nod
     epoch = node.image.cluster.brokers[1].epoch
     node.now_ms += 10_000
     node.broker(previous_epoch=epoch)
-    one = node.partition("a")
-    assert (one.leader, one.isr, one.elr, one.leader_epoch, one.leader_recovery_state) == (1, (1,), (), 2, 0)
+    partition = node.partition("a")
+    assert (
+        partition.leader,
+        partition.isr,
+        partition.elr,
+        partition.leader_epoch,
+        partition.leader_recovery_state,
+    ) == (1, (1,), (), 2, 0)
 
 
 def test_after_a_crash_a_lone_broker_leads_again_but_uncleanly_as_in_kafka(node):
     node.topic("a")
     node.now_ms += 10_000
     node.broker()
-    one = node.partition("a")
-    assert (one.leader, one.isr, one.elr, one.last_known_elr) == (1, (1,), (), ())
-    assert (one.leader_epoch, one.leader_recovery_state) == (2, 1)
+    partition = node.partition("a")
+    assert (partition.leader, partition.isr, partition.elr, partition.last_known_elr) == (1, (1,), (), ())
+    assert (partition.leader_epoch, partition.leader_recovery_state) == (2, 1)
 
 
 def test_a_controller_registers(empty):

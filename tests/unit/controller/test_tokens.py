@@ -30,7 +30,7 @@ def test_a_token_is_its_owners_and_its_secret_follows_from_its_id(ledgers):
     assert token.hmac == token_hmac("secret", token.record.token_id)
     assert token.record.max_timestamp == ledger.now_ms + 7 * DAY
     assert token.record.expiration_timestamp == ledger.now_ms + DAY
-    assert ledger.image.kept.tokens[token.record.token_id] == token.record
+    assert ledger.image.security.tokens[token.record.token_id] == token.record
 
 
 def test_a_shorter_life_can_be_asked_for_and_a_longer_one_not(ledgers):
@@ -67,7 +67,7 @@ def test_a_token_ends_at_once_or_at_a_time(ledgers):
     with pytest.raises(DelegationTokenOwnerMismatch):
         ledger.expire_token(BOB, token.hmac, -1, ledger.now_ms)
     assert ledger.expire_token(ALICE, token.hmac, -1, ledger.now_ms) == ledger.now_ms
-    assert not ledger.image.kept.tokens
+    assert not ledger.image.security.tokens
 
 
 def test_what_is_over_is_swept(ledgers):
@@ -77,8 +77,8 @@ def test_what_is_over_is_swept(ledgers):
     ledger.now_ms += HOUR + 1
     for _ in range(3):
         ledger.tick(ledger.now_ms)
-    assert set(ledger.image.kept.tokens) == {stays.record.token_id}
-    assert over.record.token_id not in ledger.image.kept.tokens
+    assert set(ledger.image.security.tokens) == {stays.record.token_id}
+    assert over.record.token_id not in ledger.image.security.tokens
 
 
 def test_tokens_need_a_secret_a_version_and_users(ledgers):

@@ -22,9 +22,15 @@ def test_a_topic_gets_the_defaults_of_the_cluster(ledgers):
     node.broker()
     created = node.topic("a")
     assert created == CreatedTopic(node.image.topics.by_name["a"].id, 3, 1)
-    one = node.partition("a", 2)
-    assert (one.leader, one.leader_epoch, one.partition_epoch, one.replicas, one.isr) == (1, 0, 0, (1,), (1,))
-    assert one.directories == node.image.cluster.brokers[1].directories
+    partition = node.partition("a", 2)
+    assert (partition.leader, partition.leader_epoch, partition.partition_epoch, partition.replicas, partition.isr) == (
+        1,
+        0,
+        0,
+        (1,),
+        (1,),
+    )
+    assert partition.directories == node.image.cluster.brokers[1].directories
 
 
 def test_records_come_as_topic_then_settings_then_partitions(node):
@@ -42,7 +48,7 @@ def test_a_replica_on_a_broker_with_two_directories_is_not_placed_yet(empty):
 
 def test_replicas_are_spread_over_racks(three):
     three.topic("a", partitions=6, replication=2)
-    leaders = [one.leader for one in three.image.topics.by_name["a"].partitions.values()]
+    leaders = [partition.leader for partition in three.image.topics.by_name["a"].partitions.values()]
     assert sorted(leaders) == [1, 1, 2, 2, 3, 3]
 
 
@@ -129,8 +135,8 @@ def test_a_fenced_broker_gets_no_new_topic(empty):
 def test_an_assigned_fenced_replica_is_not_in_sync(node):
     node.broker(2, unfence=False)
     assert code(node.topic("a", assignments=[(0, [2, 1])])) == 0
-    one = node.partition("a")
-    assert (one.replicas, one.isr, one.leader) == ((2, 1), (1,), 1)
+    partition = node.partition("a")
+    assert (partition.replicas, partition.isr, partition.leader) == ((2, 1), (1,), 1)
 
 
 def test_a_deleted_topic_is_gone_with_its_settings_and_its_name_is_free(node):

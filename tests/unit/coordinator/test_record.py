@@ -16,7 +16,7 @@ from kavka.coordinator.consumer.records import (
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
-    TopicPartitions,
+    CurrentAssignmentTopic,
 )
 from kavka.coordinator.kinds import codec_of
 from kavka.coordinator.offsets.records import OffsetCommitKey, OffsetCommitValue
@@ -90,7 +90,9 @@ def member(classic: ClassicMemberMetadata | None) -> Record:
                 member_epoch=3,
                 previous_member_epoch=2,
                 state=1,
-                assigned_partitions=[TopicPartitions(topic_id=TOPIC, partitions=[1, 2], assignment_epochs=[3, 2])],
+                assigned_partitions=[
+                    CurrentAssignmentTopic(topic_id=TOPIC, partitions=[1, 2], assignment_epochs=[3, 2])
+                ],
                 partitions_pending_revocation=[],
             ),
         ),

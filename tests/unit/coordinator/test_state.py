@@ -19,7 +19,7 @@ from kavka.coordinator.consumer.records import (
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMetadataKey,
-    TopicPartitions,
+    CurrentAssignmentTopic,
 )
 from kavka.coordinator.consumer.state import ConsumerGroup, MemberState
 from kavka.coordinator.kinds import KINDS, state_of
@@ -40,7 +40,7 @@ def replay(state, key, value=None):
 
 
 def current(member_id, partitions, *, epoch=3, code=0, epochs=None):
-    owned = TopicPartitions(topic_id=A, partitions=partitions, assignment_epochs=epochs)
+    owned = CurrentAssignmentTopic(topic_id=A, partitions=partitions, assignment_epochs=epochs)
     return ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id=member_id), (
         ConsumerGroupCurrentMemberAssignmentValue(
             member_epoch=epoch,

@@ -13,7 +13,7 @@ import pytest
 from kio.index import UnknownAPIKey, UnknownEntity, load_request_schema
 from kio.serial import entity_writer
 
-from kavka.kernels.layout import FLEXIBLE_FROM, NEVER
+from kavka.kernels.layout import FLEXIBLE_FROM, MAX_FETCHED, MAX_TAGS, NEVER
 from kavka.model.errors import MalformedMessage, UnsupportedVersion
 from kavka.model.types import Uuid
 from kavka.protocol.registry import API
@@ -252,7 +252,8 @@ def test_the_table_of_header_versions_is_that_of_the_descriptors() -> None:
 def test_the_table_of_header_versions_is_that_of_our_registry() -> None:
     for key, api in API.items():
         for version in range(api.min_version, api.max_version + 1):
-            flexible = FLEXIBLE_FROM[key] != NEVER and version >= FLEXIBLE_FROM[key]
+            first = FLEXIBLE_FROM[key] if key < len(FLEXIBLE_FROM) else NEVER  # as `parse_header` takes it
+            flexible = first != NEVER and version >= first
             assert api.request_header_version(version) == (2 if flexible else 1), (api.name, version)
 
 
@@ -294,3 +295,25 @@ def test_unknown_tagged_fields_are_skipped_everywhere(frames: Any) -> None:
     tag = b"\1\7\3abc"
     body = b"\0\0\1\0\0\0\5\2\2t\2\0\0\0\4\3xy" + tag + tag + tag
     assert frames.parse_produce(body, 0, len(body), 9) == (None, 1, 5, [("t", [(4, b"xy")])])
+
+
+def test_a_struct_has_few_tagged_fields(frames: Any) -> None:
+    for count, reads in ((MAX_TAGS, True), (MAX_TAGS + 1, False)):
+        body = b"\0\0\1\0\0\0\5\1" + bytes([count]) + b"\7\0" * count
+        if reads:
+            assert frames.parse_produce(body, 0, len(body), 9) == (None, 1, 5, [])
+        else:
+            with pytest.raises(MalformedMessage, match="tagged fields"):
+                frames.parse_produce(body, 0, len(body), 9)
+
+
+@pytest.mark.parametrize("version", [4, 18])
+@pytest.mark.parametrize(("topics", "partitions"), [(1, MAX_FETCHED), (MAX_FETCHED // 2, 2)])
+def test_a_fetch_names_so_many_partitions_at_most(frames: Any, version: int, topics: int, partitions: int) -> None:
+    m = kio("fetch", version, "request")
+    rows = tuple(made(m.FetchPartition, partition=i, fetch_offset=0, partition_max_bytes=1) for i in range(partitions))
+    named = tuple(made(m.FetchTopic, topic="t", topic_id=TOPIC_ID, partitions=rows) for _ in range(topics))
+    fields = {"max_wait": ms(1), "min_bytes": 1, "max_bytes": 1, "topics": named, "forgotten_topics_data": ()}
+    body = written(made(m.FetchRequest, replica_id=-1, isolation_level=0, **fields))
+    with pytest.raises(MalformedMessage, match="a Fetch of more than"):
+        frames.parse_fetch(body, 0, len(body), version)

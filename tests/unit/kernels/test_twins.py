@@ -261,14 +261,14 @@ def fetch_requests(draw: st.DrawFn, version: int) -> bytes:
             **extra,
         )
 
-    some = st.integers(0, 3)
+    sizes = st.integers(0, 3)
     extra: dict[str, Any] = {"replica_id": draw(INT32)} if version < 15 else {}
     if version >= 15:
         extra["replica_state"] = fetch.ReplicaState(replica_id=draw(INT32), replica_epoch=draw(INT64))
     if version >= 7:
         extra["forgotten_topics_data"] = [
             fetch.ForgottenTopic(topic=draw(NAME), topic_id=draw(UUID), partitions=draw(st.lists(INT32, max_size=3)))
-            for _ in range(draw(some))
+            for _ in range(draw(sizes))
         ]
     request = fetch.FetchRequest(
         cluster_id=draw(st.none() | NAME),
@@ -279,8 +279,10 @@ def fetch_requests(draw: st.DrawFn, version: int) -> bytes:
         session_id=draw(INT32),
         session_epoch=draw(INT32),
         topics=[
-            fetch.FetchTopic(topic=draw(NAME), topic_id=draw(UUID), partitions=[partition() for _ in range(draw(some))])
-            for _ in range(draw(some))
+            fetch.FetchTopic(
+                topic=draw(NAME), topic_id=draw(UUID), partitions=[partition() for _ in range(draw(sizes))]
+            )
+            for _ in range(draw(sizes))
         ],
         rack_id=draw(NAME),
         **extra,

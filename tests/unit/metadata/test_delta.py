@@ -142,8 +142,8 @@ def test_a_change_of_leader_bumps_both_epochs_and_another_change_only_one():
     image = after(
         PartitionChangeRecord(partition_id=0, topic_id=A, leader=2, isr=[2], leader_recovery_state=1), image=image
     )
-    one = image.topics.partition(A, 0)
-    assert (one.leader, one.leader_epoch, one.partition_epoch, one.leader_recovery_state) == (2, 1, 2, 1)
+    now = image.topics.partition(A, 0)
+    assert (now.leader, now.leader_epoch, now.partition_epoch, now.leader_recovery_state) == (2, 1, 2, 1)
 
 
 @pytest.mark.parametrize("name", ["a", ""])
@@ -152,8 +152,8 @@ def test_clearing_the_elr_empties_it_for_one_topic_or_for_all(name):
         TopicRecord(name="a", topic_id=A), partition(A, isr=[], eligible_leader_replicas=[1], last_known_elr=[1])
     )
     cleared, delta = apply(image, [ClearElrRecord(topic_name=name)], 3, 1)
-    one = cleared.topics.partition(A, 0)
-    assert (one.elr, one.last_known_elr, one.partition_epoch) == ((), (), 1)
+    now = cleared.topics.partition(A, 0)
+    assert (now.elr, now.last_known_elr, now.partition_epoch) == ((), (), 1)
     assert delta.changed_partitions == {A: {0}}
 
 
@@ -269,9 +269,9 @@ QUOTA = ClientQuotaRecord(
 )
 def test_records_of_later_concerns_are_kept_until_they_are_removed(kind, record, removal):
     image, delta = apply(EMPTY, [record], 0, 1)
-    assert list(getattr(image.kept, kind).values()) == [record]
-    assert delta.kept == {kind}
-    assert not getattr(after(removal, image=image).kept, kind)
+    assert list(getattr(image.security, kind).values()) == [record]
+    assert delta.security == {kind}
+    assert not getattr(after(removal, image=image).security, kind)
 
 
 def test_an_open_transaction_is_seen_by_nobody_and_an_aborted_one_never_was():

@@ -35,17 +35,17 @@ def test_every_generation_is_the_dict_that_was_copied_and_changed(steps):
 
 
 def test_a_missing_key_raises_and_a_removed_one_too():
-    one = PersistentMap({"a": 1, "b": 2}).changed({"a": GONE})
-    assert one["b"] == 2
+    mapping = PersistentMap({"a": 1, "b": 2}).changed({"a": GONE})
+    assert mapping["b"] == 2
     for key in ("a", "c"):
         with pytest.raises(KeyError):
-            one[key]
-    assert one.get("a", 7) == 7
+            mapping[key]
+    assert mapping.get("a", 7) == 7
 
 
 def test_changing_nothing_keeps_the_very_same_mapping():
-    one = PersistentMap({"a": 1})
-    assert one.changed({}) is one
+    mapping = PersistentMap({"a": 1})
+    assert mapping.changed({}) is mapping
 
 
 def test_a_change_does_not_copy_the_base():

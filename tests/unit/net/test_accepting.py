@@ -39,7 +39,7 @@ def serving(work, limits: ConnectionLimits, names=("A",)) -> None:
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(server.run())
             async with asyncio.timeout(60):
-                await work(server, *(one.port for one in listeners))
+                await work(server, *(listener.port for listener in listeners))
             running.cancel()
 
     asyncio.run(go())

@@ -231,8 +231,8 @@ def test_a_connection_that_closes_while_its_file_is_warmed_lets_go_of_the_file(t
             while not warming.is_set():
                 await asyncio.sleep(0.001)
             assert file.pins == 2
-            for one in list(it.server.connections.values()):
-                one.close()
+            for connection in list(it.server.connections.values()):
+                connection.close()
             assert file.pins == 1
             go_on.set()
             while file.pins:
@@ -264,8 +264,8 @@ def test_what_is_sent_before_a_range_that_is_warmed_is_not_held_back(tmp_path, m
             writer.write(frame(bytes([0])) + frame(bytes([1])))
             while not warming.is_set():
                 await asyncio.sleep(0.001)
-            (one,) = it.server.connections.values()
-            with socket.socket(fileno=os.dup(one.transport.fd)) as same:
+            (connection,) = it.server.connections.values()
+            with socket.socket(fileno=os.dup(connection.transport.fd)) as same:
                 assert same.getsockopt(socket.IPPROTO_TCP, socket.TCP_CORK) == 0
             assert await reader.readexactly(len(expected)) == expected
             go_on.set()

@@ -45,7 +45,7 @@ def buffers(monkeypatch):
         return buffer
 
     monkeypatch.setattr(ReceiveBuffers, "take", watched)
-    return lambda: sum(one() is not None for one in taken)
+    return lambda: sum(reference() is not None for reference in taken)
 
 
 @pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])

@@ -120,7 +120,7 @@ async def serving(
         offers,
         max_receive_bytes=1_000,
         failure_delay_ms=1,
-        lobby=Lobby(timeout_ms, limit),
+        lobby=Lobby("SASL_PLAINTEXT", timeout_ms, limit),
         clock=clock,
         admit=lambda session: world.admitted.append(session.principal),
     )

@@ -15,6 +15,7 @@ from kavka.net.buffers import SCARCE_BYTES, SHARED_BUFFER_BYTES
 from kavka.net.connection import Connection
 from kavka.net.limits import ConnectionLimits
 from kavka.net.memory import MOVES_BYTES, RequestMemory
+from kavka.net.responses import PENDING, Pending, Slot
 from kavka.net.server import Server, SocketOptions, bind
 
 MIB = 1 << 20
@@ -274,6 +275,32 @@ def test_answers_that_nobody_takes_are_counted_and_given_up() -> None:
             await until(lambda: server.memory.held <= 8 * MIB)
             for client in clients:
                 client.close()
+            await until(lambda: not server.connections)
+            assert server.memory.held == 0
+            serving.cancel()
+
+    asyncio.run(run())
+
+
+def test_so_are_answers_that_come_late() -> None:
+    limits = ConnectionLimits(queued_bytes=64 * MIB)
+    slots: list[Slot] = []
+
+    def later(connection: Connection, buffer: memoryview, start: int, end: int) -> Pending:
+        slots.append(connection.open_slot(exclusive=True))
+        return PENDING
+
+    async def run() -> None:
+        listener = bind("PLAINTEXT", "127.0.0.1", 0, SocketOptions())
+        server = Server([listener], later, limits, SocketOptions(), SystemClock())
+        async with asyncio.TaskGroup() as tasks:
+            serving = tasks.create_task(server.run())
+            await asyncio.sleep(0)
+            with socket.create_connection(("127.0.0.1", listener.port)) as client:
+                client.sendall(struct.pack(">i", 1) + b"?")
+                await until(lambda: bool(slots))
+                slots[0].answer([struct.pack(">i", 40 * MIB), bytes(40 * MIB)])
+                assert server.memory.held >= 40 * MIB
             await until(lambda: not server.connections)
             assert server.memory.held == 0
             serving.cancel()

@@ -135,3 +135,29 @@ def test_a_connection_that_closes_while_it_waits_waits_no_more():
             assert not connection.muted
 
     run(test)
+
+
+def test_a_client_that_leaves_while_it_waits_is_noticed():
+    async def test():
+        async with serving(Script(), idle_ms=1) as (server, reader, writer):
+            writer.write(frame(b"%d" % AN_HOUR_MS))
+            await reader.readexactly(4 + 7)
+            writer.close()
+            while server.connections:
+                await asyncio.sleep(0.01)
+
+    run(test)
+
+
+def test_what_a_client_asked_before_it_left_is_served_all_the_same():
+    async def test():
+        script = Script()
+        async with serving(script, idle_ms=1) as (server, reader, writer):
+            writer.write(frame(b"2500"))
+            await reader.readexactly(4 + 4)
+            writer.write(frame(b"next"))
+            writer.write_eof()
+            assert await reader.read() == frame(b"next")
+            assert not server.connections
+
+    run(test)

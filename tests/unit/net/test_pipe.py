@@ -222,12 +222,12 @@ def test_a_server_that_closes_tells_its_client_after_what_it_sent():
 
 def test_where_nobody_listens_or_the_share_is_used_up_nobody_connects():
     async def test():
-        one = dial(serve(echo, per_host=1))
-        await one.dial(*ADDRESS, Client())
+        dialer = dial(serve(echo, per_host=1))
+        await dialer.dial(*ADDRESS, Client())
         with pytest.raises(NetworkException, match="refused"):
-            await one.dial(*ADDRESS, Client())
+            await dialer.dial(*ADDRESS, Client())
         with pytest.raises(NetworkException, match="nobody listens"):
-            await one.dial("elsewhere", 1, Client())
+            await dialer.dial("elsewhere", 1, Client())
 
     run(test)
 

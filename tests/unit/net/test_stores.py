@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.serialization import pkcs12
 
 from kavka.model.settings import SettingError, broker_values
 from kavka.model.settings.listeners import ListenerValues
@@ -172,3 +175,35 @@ def test_a_handshake_in_memory_tells_what_would_fail(folder: Path, days: float) 
             try_handshake(server, client_context(own, read_stores(own)))
     with pytest.raises(HandshakeError):
         try_handshake(server, client_context(stranger, read_stores(stranger)))
+
+
+def test_of_a_key_entry_only_its_own_certificate_is_trusted_as_in_java(tmp_path: Path) -> None:
+    other = Authority()
+    cipher = serialization.BestAvailableEncryption(SECRET.encode())
+
+    def trusted(*others: x509.Certificate) -> set[str]:
+        store = pkcs12.serialize_key_and_certificates(b"node", ISSUED.key, ISSUED.certificate, others, cipher)
+        (tmp_path / "store.p12").write_bytes(store)
+        texts = {"truststore.location": tmp_path / "store.p12", "truststore.password": SECRET}
+        return {one.decode() for one in read_stores(settings(texts)).trusted or ()}
+
+    own, chain, entry = ISSUED.certificate_pem, AUTHORITY.certificate, other.certificate
+    assert trusted(chain) == {own}
+    assert trusted(chain, entry) == {own, other.pem}
+    assert trusted(entry) == {own, other.pem}
+    assert trusted(chain, entry, chain) == {
+        own,
+        other.pem,
+        AUTHORITY.pem,
+    }  # once in the chain, once an entry of its own
+
+
+def test_a_key_is_shown_with_its_chain_and_not_with_whom_the_store_trusts(tmp_path: Path) -> None:
+    cipher = serialization.BestAvailableEncryption(SECRET.encode())
+    others = [Authority().certificate, AUTHORITY.certificate]
+    store = pkcs12.serialize_key_and_certificates(b"node", ISSUED.key, ISSUED.certificate, others, cipher)
+    (tmp_path / "store.p12").write_bytes(store)
+    texts = {"keystore.location": tmp_path / "store.p12", "keystore.password": SECRET}
+    identity = read_stores(settings(texts)).identity
+    assert identity is not None
+    assert [one.decode() for one in identity.chain] == [ISSUED.certificate_pem, AUTHORITY.pem]

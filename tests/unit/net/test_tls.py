@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import _ssl
 import asyncio
 import contextlib
+import ctypes
 import os
 import socket
 import ssl
@@ -20,7 +22,7 @@ from kavka.net.lobby import Lobby
 from kavka.net.responses import PENDING
 from kavka.net.server import Server, SocketOptions, bind
 from kavka.net.tls import RefusedError, TlsListener
-from kavka.net.turns import Turns
+from kavka.pacing.turns import Turns
 from kavka.testing.authority import Authority
 
 
@@ -62,11 +64,20 @@ def frame(body: bytes) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def serving(dispatch, context, identify=lambda session, certificate: None, timeout_ms=60_000, limit=1_000):
-    lobby = Lobby(timeout_ms, limit)
-    shared = TlsListener(lambda: context, identify=identify, turns=Turns(), lobby=lobby, failure_delay_ms=1)
+async def serving(
+    dispatch, context, identify=lambda session, certificate: None, timeout_ms=60_000, limit=1_000, enough=True
+):
+    lobby = Lobby("SSL", timeout_ms, limit)
+    shared = TlsListener(
+        lambda: context,
+        identify=identify,
+        line=Turns().line(),
+        lobby=lobby,
+        enough=enough,
+        failure_delay_ms=1,
+    )
     bound = bind("SSL", "127.0.0.1", 0, SocketOptions())
-    listener = replace(bound, secure=shared.secure, welcome=lobby.enter)
+    listener = replace(bound, secure=shared.secure, welcome=lobby.welcome)
     server = Server([listener], dispatch, ConnectionLimits(), SocketOptions(), SystemClock())
     task = asyncio.ensure_future(server.run())
     await asyncio.sleep(0)
@@ -341,8 +352,8 @@ def test_a_drip_gets_in_and_a_crowd_of_stalled_ones_does_not_keep_it_out(context
             for _, writer in stalled:
                 writer.write(b"\x16\x03")
             assert await drip(port, contexts[1], frame(b"hello")) == frame(b"hello")
-            for _, one in stalled:
-                one.close()
+            for _, client in stalled:
+                client.close()
 
     run(test)
 
@@ -372,3 +383,122 @@ async def drip(port, context, request):
     answer = await step(lambda: tls.read(len(request)))
     writer.close()
     return answer
+
+
+# -- those who send more than they should ---------------------------------------------------
+
+
+class KeyUpdates:
+    """A client that has the node change its keys, over and over, and reads nothing of what it says to that."""
+
+    LIBRARY = ctypes.CDLL(_ssl.__file__)
+    WANTS_AN_ANSWER = 1
+
+    def __init__(self, port, context):
+        self.sock = socket.socket()
+        for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            self.sock.setsockopt(socket.SOL_SOCKET, buffer, 64 * 1024)
+        self.sock.connect(("127.0.0.1", port))
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname="localhost")
+        while True:
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                self.sock.sendall(self._outgoing.read())
+                self._incoming.write(self.sock.recv(65536))
+            else:
+                break
+        self.sock.sendall(self._outgoing.read())
+        self.sock.setblocking(False)
+
+    def encrypted(self, count, data=b""):
+        """So many changes of keys, and data behind them."""
+        tls = ctypes.c_void_p.from_address(id(self._tls._sslobj) + 3 * ctypes.sizeof(ctypes.c_void_p))
+        for _ in range(count):
+            assert self.LIBRARY.SSL_key_update(tls, self.WANTS_AN_ANSWER) == 1
+            self._tls.do_handshake()
+        if data:
+            self._tls.write(data)
+        return self._outgoing.read()
+
+
+async def send_until_full(sock, more):
+    """Send without reading until nothing is taken for a while; how much that was."""
+    sent = 0
+    waiting = memoryview(b"")
+    for _ in range(200):
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                waiting = waiting or memoryview(more())
+                count = sock.send(waiting)
+                sent, waiting = sent + count, waiting[count:]
+                if sent > 4 << 20:
+                    return sent
+        await asyncio.sleep(0.001)
+    return sent
+
+
+@contextlib.asynccontextmanager
+async def largest_step(transport):
+    """The most bytes that one turn of the loop took of a connection."""
+    steps, loop = [0], asyncio.get_running_loop()
+
+    def look(before):
+        steps[0] = max(steps[0], transport.received_bytes - before)
+        if not transport.closed:
+            loop.call_soon(look, transport.received_bytes)
+
+    look(transport.received_bytes)
+    yield steps
+
+
+@pytest.mark.parametrize("enough", [True, False])
+def test_who_changes_keys_over_and_over_takes_neither_memory_nor_the_loop(contexts, enough):
+    async def test():
+        loop = asyncio.get_running_loop()
+        async with serving(echo, contexts[0], enough=enough) as (server, port):
+            client = await loop.run_in_executor(None, KeyUpdates, port, contexts[1])
+            (connection,) = server.connections.values()
+            async with largest_step(connection.transport) as largest:
+                with client.sock:
+                    sent = await send_until_full(client.sock, lambda: client.encrypted(300))
+                    transport = connection.transport
+                    held = sum(map(len, transport._unsent)) + transport._outgoing.pending
+            assert sent < 4 << 20  # it is read no more until it takes what it is sent
+            assert held <= tls_module.SLICE_BYTES
+            assert largest[0] <= tls_module.CAREFUL_BYTES
+
+    run(test)
+
+
+def test_who_changes_keys_now_and_then_is_served(contexts):
+    async def test():
+        loop = asyncio.get_running_loop()
+        async with serving(echo, contexts[0]) as (server, port):
+            client = await loop.run_in_executor(None, KeyUpdates, port, contexts[1])
+            (connection,) = server.connections.values()
+            request = frame(bytes(16_000))
+            for _ in range(20):
+                await loop.sock_sendall(client.sock, client.encrypted(1, request))
+            while connection.transport.sent_bytes < 20 * len(request):
+                await loop.sock_recv(client.sock, 1 << 20)
+            client.sock.close()
+
+    run(test)
+
+
+def test_a_fast_sender_leaves_the_others_their_turn(contexts):
+    size = 32 << 20
+
+    async def test():
+        async with serving(lambda *_: frame(b"thanks"), contexts[0]) as (server, port):
+            reader, writer = await connect(port, contexts[1])
+            (connection,) = server.connections.values()
+            async with largest_step(connection.transport) as largest:
+                writer.write(frame(bytes(size)))
+                assert await answers(reader, 1) == [b"thanks"]
+            assert tls_module.CAREFUL_BYTES < largest[0] <= 2 * tls_module.TURN_BYTES
+            writer.close()
+
+    run(test)

@@ -25,6 +25,8 @@ kio_index = pytest.importorskip("kio.schema.index", reason="kio is not installed
 LEFT_OUT: dict[tuple[str, int], str] = {
     ("GetReplicaLogInfoRequest", 0): "Kafka does not have it",
     ("GetReplicaLogInfoResponse", 0): "Kafka does not have it",
+    ("RegistryCallRequest", 0): "Kafka does not have it",
+    ("RegistryCallResponse", 0): "Kafka does not have it",
 }
 """Messages and versions that kio gets wrong or does not know, with the reason."""
 

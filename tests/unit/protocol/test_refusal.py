@@ -60,7 +60,9 @@ def test_rows_name_what_was_asked_for() -> None:
     )
     (topic,) = refusal(asked, 1, GroupAuthorizationFailed("no")).topics
     assert topic.name == "t"
-    assert [(one.partition_index, one.committed_offset, one.error_code) for one in topic.partitions] == [
+    assert [
+        (partition.partition_index, partition.committed_offset, partition.error_code) for partition in topic.partitions
+    ] == [
         (4, -1, 30),
         (7, -1, 30),
     ]

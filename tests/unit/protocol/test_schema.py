@@ -109,12 +109,12 @@ def test_fields_without_a_default_must_be_given_and_others_need_not() -> None:
 
 
 def test_a_default_list_or_struct_is_not_shared() -> None:
-    one, other = Sample(everywhere=1, maybe_later=None), Sample(everywhere=1, maybe_later=None)
-    assert one.inner == []
-    assert one.inner is not other.inner
-    assert one.one == Inner(name="", port=9092)
-    assert one.one is not other.one
-    assert one.plain is not other.plain
+    sample, other = Sample(everywhere=1, maybe_later=None), Sample(everywhere=1, maybe_later=None)
+    assert sample.inner == []
+    assert sample.inner is not other.inner
+    assert sample.one == Inner(name="", port=9092)
+    assert sample.one is not other.one
+    assert sample.plain is not other.plain
 
 
 def test_messages_are_equal_by_value_and_only_within_their_class() -> None:

@@ -26,7 +26,9 @@ def told(key, version, response):
 @pytest.mark.parametrize(("key", "version"), VERSIONS)
 def test_only_the_throttle_time_changes(key, version):
     response = build_default(API[key].response())
-    has_room = any(one.name == "throttle_time_ms" and version in one.versions for one in fields_of(type(response)))
+    has_room = any(
+        field.name == "throttle_time_ms" and version in field.versions for field in fields_of(type(response))
+    )
     expected = replace(response, throttle_time_ms=12_345) if has_room else response
     expected = parse_response(API[key], version, b"".join(encode_response(key, version, 5, expected))[4:])[1]
     assert told(key, version, response) == expected

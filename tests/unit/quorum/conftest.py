@@ -19,7 +19,7 @@ from kavka.quorum.controller_loop import ControllerLoop
 from kavka.quorum.driver import RaftDriver
 from kavka.quorum.format import CONTROLLER_ENDPOINT, format_dirs, read_bootstrap
 from kavka.quorum.registration import Registration, register_node
-from kavka.quorum.settings import Member, QuorumSettings, SnapshotRules
+from kavka.quorum.settings import MetadataReplica, QuorumSettings, SnapshotRules
 from kavka.storage.disk import RealDisk
 
 CLUSTER = "XtzFyRoARCCFvqzNMVkX_Q"
@@ -49,8 +49,8 @@ class Node:
         return f"{self.root}/__cluster_metadata-0"
 
     def quorum(self, endpoints=(CONTROLLER_ENDPOINT,)):
-        member = Member(1, self.dirs.metadata_directory_id, CLUSTER, endpoints)
-        return RaftDriver(self.disk, self.root, member, QuorumSettings(), self.clock, Connector())
+        replica = MetadataReplica(1, self.dirs.metadata_directory_id, CLUSTER, endpoints)
+        return RaftDriver(self.disk, self.root, replica, QuorumSettings(), self.clock, Connector())
 
     def loop(self, quorum=None, **rules):
         machine = Controller(1, CLUSTER, broker_values({}), draw=random.Random(7).randint, new_id=self.new_id)

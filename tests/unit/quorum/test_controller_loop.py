@@ -13,8 +13,8 @@ from kavka.model.transition import Transition
 from kavka.storage.disk import RealDisk, RealFile
 
 
-def same_state(one, other):
-    return replace(one, offset=0, epoch=0) == replace(other, offset=0, epoch=0)
+def same_state(image, other):
+    return replace(image, offset=0, epoch=0) == replace(other, offset=0, epoch=0)
 
 
 def test_a_fresh_node_starts_with_the_features_of_the_release(node):

@@ -17,6 +17,8 @@ from kavka.model.errors import KafkaStorageError, UnknownServerError
 from kavka.model.transition import Transition
 from kavka.model.types import Endpoint, Uuid
 from kavka.quorum.state import QuorumState, read_quorum_state, write_quorum_state
+from kavka.raft.messages import Vote
+from kavka.raft.voters import ReplicaKey
 from kavka.storage.disk import RealDisk, RealFile
 
 
@@ -151,6 +153,7 @@ class FlakyDisk(RealDisk):
 
     full = False
     broken = 0
+    forgetful = 0
 
     def file(self, path):
         return FlakyFile(self, path)
@@ -158,6 +161,12 @@ class FlakyDisk(RealDisk):
     def create(self, path):
         super().create(path).close()
         return self.file(path)
+
+    def replace_file(self, path, data):
+        if self.forgetful and path.endswith("quorum-state"):
+            self.forgetful -= 1
+            raise OSError(errno.EIO, "Input/output error")
+        super().replace_file(path, data)
 
 
 @pytest.fixture
@@ -221,6 +230,19 @@ def test_a_forcing_that_fails_right_after_the_start_loses_nothing_of_before(flak
         return image
 
     assert set(asyncio.run(scenario()).topics.by_name) == {"a", "b"}
+
+
+def test_a_vote_that_the_disk_refused_is_not_told_to_who_asks_again(flaky):
+    candidate = ReplicaKey(2, Uuid(b"c" * 16))
+
+    async def scenario():
+        async with flaky.running() as loop:
+            epoch = loop.quorum.leader_epoch
+            vote = Vote(epoch + 5, candidate, last_epoch=epoch, last_offset=1000)
+            flaky.disk.forgetful = 1
+            return await asyncio.gather(loop.quorum.ask(vote), loop.quorum.ask(vote), return_exceptions=True)
+
+    assert [type(answer) for answer in asyncio.run(scenario())] == [KafkaStorageError] * 2
 
 
 def test_a_disk_that_stays_broken_ends_the_run(flaky, creating):

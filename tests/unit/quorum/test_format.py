@@ -31,12 +31,12 @@ NOW = 1_794_787_199_000
 
 
 @pytest.fixture
-def one(tmp_path):
+def first_dir(tmp_path):
     return str(tmp_path / "one")
 
 
 @pytest.fixture
-def two(tmp_path):
+def second_dir(tmp_path):
     return str(tmp_path / "two")
 
 
@@ -44,29 +44,29 @@ def formatted(*dirs, **more):
     return format_dirs(DISK, dirs, dirs[0], **{"cluster_id": CLUSTER, "node_id": 1, "now_ms": NOW, **more})
 
 
-def test_each_directory_gets_its_own_id_and_the_same_owner(one, two):
-    node = formatted(one, two)
-    for path in (one, two):
+def test_each_directory_gets_its_own_id_and_the_same_owner(first_dir, second_dir):
+    node = formatted(first_dir, second_dir)
+    for path in (first_dir, second_dir):
         meta = read_meta_properties(DISK, path)
         assert (meta.cluster_id, meta.node_id, meta.directory_id) == (CLUSTER, 1, node.directory_ids[path])
     assert len(set(node.directory_ids.values())) == 2
-    assert node.metadata_directory_id == node.directory_ids[one]
-    assert check_dirs(DISK, [one, two], one, node_id=1) == node
+    assert node.metadata_directory_id == node.directory_ids[first_dir]
+    assert check_dirs(DISK, [first_dir, second_dir], first_dir, node_id=1) == node
 
 
-def test_the_metadata_directory_knows_its_voter_and_the_others_have_no_metadata_log(one, two):
+def test_the_metadata_directory_knows_its_voter_and_the_others_have_no_metadata_log(first_dir, second_dir):
     controller = Endpoint("CONTROLLER", "127.0.0.1", 29093, "")
-    node = formatted(one, two, controller=controller)
-    snapshot = read_snapshot(DISK, f"{one}/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint")
+    node = formatted(first_dir, second_dir, controller=controller)
+    snapshot = read_snapshot(DISK, f"{first_dir}/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint")
     voter = Voter(ReplicaKey(1, node.metadata_directory_id), (controller,))
     assert snapshot.control == ControlState(kraft_version=1, voters=(voter,))
     assert snapshot.records == []
-    assert not os.path.exists(f"{two}/__cluster_metadata-0")
+    assert not os.path.exists(f"{second_dir}/__cluster_metadata-0")
 
 
-def test_the_bootstrap_file_has_the_levels_of_the_release(one):
-    formatted(one)
-    records = read_bootstrap(DISK, one)
+def test_the_bootstrap_file_has_the_levels_of_the_release(first_dir):
+    formatted(first_dir)
+    records = read_bootstrap(DISK, first_dir)
     assert {record.name: record.feature_level for record in records} == default_levels()
     assert records[0].name == "metadata.version"
 
@@ -82,65 +82,65 @@ KAFKA_BOOTSTRAP = bytes.fromhex(
 )
 
 
-def test_the_files_are_those_of_kafkas_format_tool_but_for_times(one):
-    formatted(one, controller=Endpoint("CONTROLLER", "127.0.0.1", 29093, ""))
-    with open(f"{one}/bootstrap.checkpoint", "rb") as file:
+def test_the_files_are_those_of_kafkas_format_tool_but_for_times(first_dir):
+    formatted(first_dir, controller=Endpoint("CONTROLLER", "127.0.0.1", 29093, ""))
+    with open(f"{first_dir}/bootstrap.checkpoint", "rb") as file:
         ours = file.read()
     assert len(ours) == 411
-    assert os.path.getsize(f"{one}/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint") == 241
+    assert os.path.getsize(f"{first_dir}/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint") == 241
     # after the first record's header, which has times and a CRC: the header record, and the names and levels
     assert ours[57:83] == KAFKA_BOOTSTRAP[57:83]
     for name in (b"metadata.version\x00\x1e", b"transaction.version\x00\x02", b"group.version\x00\x01"):
         assert name in ours
 
 
-def test_formatting_again_is_refused_unless_asked_to_pass_over(one, two):
-    first = formatted(one)
+def test_formatting_again_is_refused_unless_asked_to_pass_over(first_dir, second_dir):
+    first = formatted(first_dir)
     with pytest.raises(FormatError, match="formatted already"):
-        formatted(one)
-    again = formatted(one, two, ignore_formatted=True)
-    assert again.directory_ids[one] == first.directory_ids[one]
+        formatted(first_dir)
+    again = formatted(first_dir, second_dir, ignore_formatted=True)
+    assert again.directory_ids[first_dir] == first.directory_ids[first_dir]
 
 
 @pytest.mark.parametrize(
     ("changes", "why"), [({"cluster_id": str(random_id())}, "cluster"), ({"node_id": 2}, "node 1")]
 )
-def test_a_directory_of_another_owner_is_refused(one, changes, why):
-    formatted(one)
+def test_a_directory_of_another_owner_is_refused(first_dir, changes, why):
+    formatted(first_dir)
     with pytest.raises(FormatError, match=why):
-        formatted(one, ignore_formatted=True, **changes)
+        formatted(first_dir, ignore_formatted=True, **changes)
 
 
-def test_a_directory_with_foreign_files_is_refused(one):
-    os.makedirs(one)
-    with open(f"{one}/holiday.jpg", "w"):
+def test_a_directory_with_foreign_files_is_refused(first_dir):
+    os.makedirs(first_dir)
+    with open(f"{first_dir}/holiday.jpg", "w"):
         pass
     with pytest.raises(FormatError, match=r"holiday\.jpg"):
-        formatted(one)
-    assert os.listdir(one) == ["holiday.jpg"]
+        formatted(first_dir)
+    assert os.listdir(first_dir) == ["holiday.jpg"]
 
 
-def test_a_metadata_log_without_meta_properties_is_not_overwritten(one):
-    formatted(one)
-    os.unlink(f"{one}/meta.properties")
-    with open(f"{one}/__cluster_metadata-0/00000000000000000000.log", "w"):
+def test_a_metadata_log_without_meta_properties_is_not_overwritten(first_dir):
+    formatted(first_dir)
+    os.unlink(f"{first_dir}/meta.properties")
+    with open(f"{first_dir}/__cluster_metadata-0/00000000000000000000.log", "w"):
         pass
     with pytest.raises(FormatError, match="not empty"):
-        formatted(one)
+        formatted(first_dir)
 
 
-def test_formatting_that_was_cut_off_can_be_done_over(one):
-    formatted(one)
-    os.unlink(f"{one}/meta.properties")
-    formatted(one)
-    assert check_dirs(DISK, [one], one, node_id=1)
+def test_formatting_that_was_cut_off_can_be_done_over(first_dir):
+    formatted(first_dir)
+    os.unlink(f"{first_dir}/meta.properties")
+    formatted(first_dir)
+    assert check_dirs(DISK, [first_dir], first_dir, node_id=1)
 
 
-def test_a_file_in_place_of_a_directory_is_refused(one):
-    with open(one, "w"):
+def test_a_file_in_place_of_a_directory_is_refused(first_dir):
+    with open(first_dir, "w"):
         pass
     with pytest.raises(FormatError):
-        formatted(one)
+        formatted(first_dir)
 
 
 def test_an_unwritable_place_is_refused_in_one_line():
@@ -149,52 +149,52 @@ def test_an_unwritable_place_is_refused_in_one_line():
     assert "\n" not in str(caught.value)
 
 
-def test_a_cluster_id_has_its_form(one):
+def test_a_cluster_id_has_its_form(first_dir):
     with pytest.raises(FormatError, match="22"):
-        formatted(one, cluster_id="my-cluster")
+        formatted(first_dir, cluster_id="my-cluster")
 
 
-def test_nothing_formatted_is_none_and_half_formatted_is_an_error(one, two):
-    assert check_dirs(DISK, [one, two], one, node_id=1) is None
-    formatted(one)
+def test_nothing_formatted_is_none_and_half_formatted_is_an_error(first_dir, second_dir):
+    assert check_dirs(DISK, [first_dir, second_dir], first_dir, node_id=1) is None
+    formatted(first_dir)
     with pytest.raises(FormatError, match="not formatted"):
-        check_dirs(DISK, [one, two], one, node_id=1)
+        check_dirs(DISK, [first_dir, second_dir], first_dir, node_id=1)
     with pytest.raises(FormatError, match="metadata log"):
-        check_dirs(DISK, [one, two], two, node_id=1)
+        check_dirs(DISK, [first_dir, second_dir], second_dir, node_id=1)
 
 
-def test_the_metadata_log_must_be_where_it_is_configured(one, two):
-    formatted(one, two)
+def test_the_metadata_log_must_be_where_it_is_configured(first_dir, second_dir):
+    formatted(first_dir, second_dir)
     with pytest.raises(FormatError, match="has a metadata log"):
-        check_dirs(DISK, [one, two], two, node_id=1)
+        check_dirs(DISK, [first_dir, second_dir], second_dir, node_id=1)
 
 
-def test_another_nodes_directory_is_not_opened(one):
-    formatted(one)
+def test_another_nodes_directory_is_not_opened(first_dir):
+    formatted(first_dir)
     with pytest.raises(FormatError, match="node 1"):
-        check_dirs(DISK, [one], one, node_id=2)
+        check_dirs(DISK, [first_dir], first_dir, node_id=2)
 
 
-def test_a_copied_directory_is_noticed(one, two):
-    formatted(one, two)
-    with open(f"{one}/meta.properties") as source, open(f"{two}/meta.properties", "w") as target:
+def test_a_copied_directory_is_noticed(first_dir, second_dir):
+    formatted(first_dir, second_dir)
+    with open(f"{first_dir}/meta.properties") as source, open(f"{second_dir}/meta.properties", "w") as target:
         target.write(source.read())
     with pytest.raises(FormatError, match="copy"):
-        check_dirs(DISK, [one, two], one, node_id=1)
+        check_dirs(DISK, [first_dir, second_dir], first_dir, node_id=1)
 
 
-def test_a_directory_from_before_directory_ids_gets_one(one):
-    formatted(one)
-    with open(f"{one}/meta.properties", "w") as file:
+def test_a_directory_from_before_directory_ids_gets_one(first_dir):
+    formatted(first_dir)
+    with open(f"{first_dir}/meta.properties", "w") as file:
         file.write(f"version=1\ncluster.id={CLUSTER}\nnode.id=1\n")
-    first = check_dirs(DISK, [one], one, node_id=1)
-    assert check_dirs(DISK, [one], one, node_id=1) == first
+    first = check_dirs(DISK, [first_dir], first_dir, node_id=1)
+    assert check_dirs(DISK, [first_dir], first_dir, node_id=1) == first
 
 
-def test_a_standalone_node_formats_empty_directories_by_itself_and_only_once(one):
-    first = open_standalone_dirs(DISK, [one], one, node_id=1, now_ms=NOW)
+def test_a_standalone_node_formats_empty_directories_by_itself_and_only_once(first_dir):
+    first = open_standalone_dirs(DISK, [first_dir], first_dir, node_id=1, now_ms=NOW)
     assert Uuid.parse(first.cluster_id)
-    assert open_standalone_dirs(DISK, [one], one, node_id=1, now_ms=NOW) == first
+    assert open_standalone_dirs(DISK, [first_dir], first_dir, node_id=1, now_ms=NOW) == first
 
 
 def test_ids_are_neither_reserved_nor_like_an_option():
@@ -235,26 +235,26 @@ def test_initial_controllers_of_another_form_are_refused(text):
         parse_initial_controllers(text, "CONTROLLER")
 
 
-def test_an_initial_controller_gets_the_directory_id_it_was_promised(one):
+def test_an_initial_controller_gets_the_directory_id_it_was_promised(first_dir):
     voters = parse_initial_controllers(f"1@h:1:{DIRECTORY},2@h:2:{random_id()}", "CONTROLLER")
-    node = formatted(one, initial_controllers=voters)
+    node = formatted(first_dir, initial_controllers=voters)
     assert str(node.metadata_directory_id) == DIRECTORY
-    snapshot = read_snapshot(DISK, f"{one}/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint")
+    snapshot = read_snapshot(DISK, f"{first_dir}/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint")
     assert snapshot.control == ControlState(kraft_version=1, voters=voters)
 
 
-def test_a_node_that_is_no_initial_controller_knows_them_all_the_same(one):
+def test_a_node_that_is_no_initial_controller_knows_them_all_the_same(first_dir):
     voters = parse_initial_controllers(f"1@h:1:{DIRECTORY},2@h:2:{random_id()}", "CONTROLLER")
-    node = formatted(one, node_id=3, initial_controllers=voters)
+    node = formatted(first_dir, node_id=3, initial_controllers=voters)
     assert str(node.metadata_directory_id) != DIRECTORY
-    snapshot = read_snapshot(DISK, f"{one}/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint")
+    snapshot = read_snapshot(DISK, f"{first_dir}/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint")
     assert snapshot.control.voters == voters
 
 
-def test_without_initial_controllers_there_is_no_snapshot(one):
-    formatted(one, controller=None)
-    assert not os.path.exists(f"{one}/__cluster_metadata-0")
-    assert read_bootstrap(DISK, one)
+def test_without_initial_controllers_there_is_no_snapshot(first_dir):
+    formatted(first_dir, controller=None)
+    assert not os.path.exists(f"{first_dir}/__cluster_metadata-0")
+    assert read_bootstrap(DISK, first_dir)
 
 
 @pytest.mark.parametrize(("release", "level"), [("4.3", 30), ("4.3-IV0", 30), ("3.7", 19), ("3.3-IV3", 7)])
@@ -268,10 +268,10 @@ def test_an_unknown_release_is_refused(release):
         parse_release(release)
 
 
-def test_features_differ_from_the_release_where_it_is_asked(one):
+def test_features_differ_from_the_release_where_it_is_asked(first_dir):
     levels = feature_levels("4.2", parse_features(["group.version=0", "transaction.version=1"]), dynamic=True)
-    formatted(one, levels=levels)
-    written = {record.name: record.feature_level for record in read_bootstrap(DISK, one)}
+    formatted(first_dir, levels=levels)
+    written = {record.name: record.feature_level for record in read_bootstrap(DISK, first_dir)}
     assert written["metadata.version"] == 29
     assert written["transaction.version"] == 1
     assert "group.version" not in written

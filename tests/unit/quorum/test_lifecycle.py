@@ -111,9 +111,9 @@ def test_a_broker_registers_again_until_the_session_of_its_last_life_is_over(cap
         request = controller.asked[0]
         assert isinstance(request, BrokerRegistrationRequest)
         assert (request.broker_id, request.incarnation_id, request.previous_broker_epoch) == (3, LIFE, -1)
-        assert [(one.name, one.host, one.port, one.security_protocol) for one in request.listeners] == [
-            ("PLAINTEXT", "h", 9092, 0)
-        ]
+        assert [
+            (listener.name, listener.host, listener.port, listener.security_protocol) for listener in request.listeners
+        ] == [("PLAINTEXT", "h", 9092, 0)]
 
     go(work())
     assert "until its session ends" in caplog.text
@@ -182,10 +182,10 @@ def test_what_keeps_a_broker_from_being_heard_is_told_once(caplog):
         running.cancel()
 
     go(work())
-    assert [one.getMessage() for one in caplog.records if one.levelname == "WARNING"] == [
-        "heartbeats of broker 3 fail: who is this?",
-        "heartbeats of broker 3 fail: nobody",
-        "heartbeats of broker 3 fail: who is this?",
+    assert [line.getMessage() for line in caplog.records if line.levelname == "WARNING"] == [
+        "broker 3: heartbeat failed: who is this?",
+        "broker 3: heartbeat failed: nobody",
+        "broker 3: heartbeat failed: who is this?",
     ]
 
 
@@ -211,6 +211,30 @@ def test_a_broker_does_not_outlive_its_last_directory():
         await controller.beat.wait()
         lost += [Uuid(b"d" * 16), Uuid(b"e" * 16)]
         with pytest.raises(KafkaStorageError, match="all log directories are offline"):
+            await running
+
+    go(work())
+
+
+def test_a_lost_directory_is_told_at_once_and_a_broker_that_cannot_tell_of_it_ends():
+    async def work():
+        controller = Controller(beat())
+        lost = []
+        options = {"heartbeat_ms": 60_000, "failure_timeout_ms": 30, "offline": lambda: lost}
+        life = lifecycle(controller, Metadata(), **options, cordoned=lambda: [LIFE])
+        life.take_over(7)
+        running = asyncio.create_task(life.run())
+        await asyncio.sleep(0)
+        lost.append(LOST)
+        life.wake()
+        await controller.beat.wait()
+        assert (controller.asked[0].offline_log_dirs, controller.asked[0].cordoned_log_dirs) == ([LOST], [LIFE])
+        life._heartbeat_seconds = 0.005
+        lost.append(Uuid(b"y" * 16))
+        lost.append(Uuid(b"z" * 16))
+        controller.answers = [RequestTimedOut()]
+        life.wake()
+        with pytest.raises(KafkaStorageError, match="no controller heard"):
             await running
 
     go(work())
@@ -261,7 +285,7 @@ def test_a_controller_registers_until_the_cluster_knows_it():
         while len(controller.asked) < 2:
             await asyncio.sleep(0.01)
         assert controller.asked[1].controller_id == 3
-        assert [one.port for one in controller.asked[1].listeners] == [9093]
+        assert [listener.port for listener in controller.asked[1].listeners] == [9093]
         metadata.reach(3)  # somebody else's registration, or none
         while len(controller.asked) < 3:
             await asyncio.sleep(0.01)

@@ -13,12 +13,12 @@ from kavka.protocol.registry import ApiKey
 from kavka.protocol.schemas.api_versions import ApiVersion, ApiVersionsResponse
 from kavka.protocol.schemas.vote import VoteResponse
 from kavka.quorum.outbound import Outbound
-from kavka.quorum.settings import Member, QuorumSettings
+from kavka.quorum.settings import MetadataReplica, QuorumSettings
 from kavka.raft.effects import Send
 from kavka.raft.messages import Vote
 from kavka.raft.voters import ReplicaKey
 
-ME = Member(1, Uuid(b"m" * 16), "XtzFyRoARCCFvqzNMVkX_Q")
+ME = MetadataReplica(1, Uuid(b"m" * 16), "XtzFyRoARCCFvqzNMVkX_Q")
 OFFERED = [
     ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=0, max_version=4),
     ApiVersion(api_key=ApiKey.VOTE, min_version=0, max_version=2),
@@ -69,10 +69,10 @@ def send(dial, times):
 def test_a_node_of_another_cluster_is_told_from_one_that_cannot_be_reached_and_each_is_told_once(caplog):
     with caplog.at_level(logging.WARNING):
         assert send(Stranger(), 2) == [None] * 2
-        (line,) = [one.getMessage() for one in caplog.records]
+        (line,) = [entry.getMessage() for entry in caplog.records]
         assert line.startswith(f"INCONSISTENT_CLUSTER_ID: node 2 is not of cluster {ME.cluster_id}")
         caplog.clear()
         assert send(Stranger(down=True), 2) == [None] * 2
-        assert [one.getMessage() for one in caplog.records] == [
+        assert [entry.getMessage() for entry in caplog.records] == [
             "connection to far:9093 could not be established: cannot connect to far:9093"
         ]

@@ -141,7 +141,7 @@ def test_after_the_end_nobody_is_called():
     async def scenario(peers, dial):
         async with node() as endpoint:
             peers.close()
-            with pytest.raises(NetworkException, match="stopping"):
+            with pytest.raises(NetworkException, match="shutting down"):
                 await peers.call([endpoint], REQUEST, VoteResponse)
 
     run(scenario)

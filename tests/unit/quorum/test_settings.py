@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kavka.model.settings import broker_values
 from kavka.model.types import Endpoint, Uuid
-from kavka.quorum.settings import Member, quorum_settings, snapshot_rules
+from kavka.quorum.settings import MetadataReplica, quorum_settings, snapshot_rules
 from kavka.quorum.voters import ReplicaKey, Voter
 
 
@@ -49,5 +49,5 @@ def test_snapshots_are_ruled_by_the_configuration():
 
 def test_a_member_is_known_to_the_voters_without_its_security_protocol():
     endpoint = Endpoint("CONTROLLER", "here", 9093, "PLAINTEXT")
-    member = Member(4, Uuid(b"d" * 16), "cluster", (endpoint,))
-    assert member.voter == Voter(ReplicaKey(4, Uuid(b"d" * 16)), (Endpoint("CONTROLLER", "here", 9093, ""),), 0, 1)
+    replica = MetadataReplica(4, Uuid(b"d" * 16), "cluster", (endpoint,))
+    assert replica.voter == Voter(ReplicaKey(4, Uuid(b"d" * 16)), (Endpoint("CONTROLLER", "here", 9093, ""),), 0, 1)

@@ -36,8 +36,8 @@ def encoded(records=RECORDS):
     return encode_snapshot(values, epoch=3, log_timestamp=5, now_ms=7, control=CONTROL)
 
 
-def same_state(one, other):
-    return replace(one, offset=0, epoch=0) == replace(other, offset=0, epoch=0)
+def same_state(image, other):
+    return replace(image, offset=0, epoch=0) == replace(other, offset=0, epoch=0)
 
 
 def test_what_is_written_is_read_back_over_several_batches(tmp_path):
@@ -119,10 +119,10 @@ def test_records_after_the_snapshot_are_replayed_on_it(node, creating):
 def test_old_segments_and_snapshots_go_but_the_last_two_stay(node, creating):
     for name in "abcd":
         make_snapshot(node, creating, name)
-    kept = list_snapshots(DISK, node.log_dir)
-    assert len(kept) == 2
+    snapshots = list_snapshots(DISK, node.log_dir)
+    assert len(snapshots) == 2
     segments = sorted(name for name in os.listdir(node.log_dir) if name.endswith(".log"))
-    assert int(segments[0].split(".")[0]) <= kept[-1].offset
+    assert int(segments[0].split(".")[0]) <= snapshots[-1].offset
     assert int(segments[0].split(".")[0]) > 0
 
 

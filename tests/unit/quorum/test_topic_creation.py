@@ -76,7 +76,7 @@ def test_created_topics_are_known_here_before_anybody_is_told():
         assert isinstance(outcomes["old"], TopicAlreadyExists)
         asked = channel.asked[0].topics[0]
         assert (asked.num_partitions, asked.replication_factor) == (3, 2)
-        assert [(one.name, one.value) for one in asked.configs] == [("retention.ms", "5")]
+        assert [(config.name, config.value) for config in asked.configs] == [("retention.ms", "5")]
 
     asyncio.run(asyncio.wait_for(work(), 30))
 

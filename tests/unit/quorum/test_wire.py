@@ -11,7 +11,7 @@ from kavka.protocol.registry import API
 from kavka.protocol.schema import declared, replace
 from kavka.protocol.schemas.api_versions import ApiVersionsResponse, SupportedFeatureKey
 from kavka.quorum import wire
-from kavka.quorum.sending import Sender, refused_pre_vote
+from kavka.quorum.sending import QuorumRequests, refused_pre_vote
 from kavka.quorum.snapshots import SnapshotId
 from kavka.quorum.voters import ReplicaKey, Voter
 from kavka.raft.messages import (
@@ -37,7 +37,7 @@ ME = ReplicaKey(1, Uuid(b"a" * 16))
 OTHER = ReplicaKey(2, Uuid(b"b" * 16))
 WHERE = (Endpoint("CONTROLLER", "two.example", 9093, ""),)
 VOTER = Voter(OTHER, WHERE, 0, 1)
-SENDER = Sender("cluster", "CONTROLLER", 1 << 20, 2000)
+SENDER = QuorumRequests("cluster", "CONTROLLER", 1 << 20, 2000)
 
 REQUESTS = [
     (Vote(5, ME, 4, 17, False, OTHER), wire.read_vote),

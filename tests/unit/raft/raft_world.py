@@ -83,7 +83,7 @@ class Replica:
             self.world.random.randrange,
             state=self.state,
             config=self.world.config,
-            bootstrap=[Peer(one.id, one.me.endpoints) for one in self.world.replicas.values()],
+            bootstrap=[Peer(peer.id, peer.me.endpoints) for peer in self.world.replicas.values()],
         )
         self.run(self.raft.start(self.world.now))
 
@@ -214,7 +214,7 @@ class World:
             if kraft_version:
                 replica.formatted = [ControlChange(-1, first, kraft_version)] if replica.id <= voters else []
             else:
-                replica.static = VoterSet(one._replace(key=ReplicaKey(one.key.id)) for one in first)
+                replica.static = VoterSet(known._replace(key=ReplicaKey(known.key.id)) for known in first)
             replica.start()
 
     # -- time ---------------------------------------------------------------------------------------------------
@@ -317,7 +317,7 @@ class World:
                 replica.run(replica.raft.on_snapshot_failed(effect.snapshot, self.now))
                 return
             error = leader.raft.leader_error(effect.epoch)
-            found = next((one for one in leader.log.snapshots if one.id == effect.snapshot), None)
+            found = next((snapshot for snapshot in leader.log.snapshots if snapshot.id == effect.snapshot), None)
             if error == 0:
                 leader.run(leader.raft.on_snapshot_served(replica.me.key, self.now))
                 error = 0 if found is not None else 98
@@ -374,45 +374,45 @@ class World:
         self._same(replica, common)
         if offset > len(self.committed):
             assert self.leaders.get(raft.epoch) == replica.id, "committed before its leader says so"
-            durable = [one for one in raft.voters if self._holds(one.key, replica, offset)]
+            durable = [known for known in raft.voters if self._holds(known.key, replica, offset)]
             assert len(durable) > len(raft.voters) // 2, "committed without a majority"
             self.committed += replica.log.entries[common - replica.log.start_offset : offset - replica.log.start_offset]
             self._one_at_a_time()
 
     def _holds(self, key: ReplicaKey, leader: Replica, offset: int) -> bool:
-        one = self.replicas[key.id]
-        if not key.names(one.me.key):
+        holder = self.replicas[key.id]
+        if not key.names(holder.me.key):
             return True  # it did, before its disk was lost
-        start = max(one.log.start_offset, leader.log.start_offset)
-        same = one.log.read(start, offset - start) == leader.log.read(start, offset - start)
-        return same and one.log.synced >= offset
+        start = max(holder.log.start_offset, leader.log.start_offset)
+        same = holder.log.read(start, offset - start) == leader.log.read(start, offset - start)
+        return same and holder.log.synced >= offset
 
     def _one_at_a_time(self) -> None:
         sets = [entry.change.voters for entry in self.committed if entry.change is not None and entry.change.voters]
         for before, after in pairwise(sets):
-            changed = {one.key for one in before} ^ {one.key for one in after}
+            changed = {known.key for known in before} ^ {known.key for known in after}
             assert len(changed) <= 1, "more than one voter changed"
 
     # -- mischief ---------------------------------------------------------------------------------------------------
 
     @property
     def leader(self) -> Replica | None:
-        found = [one for one in self.replicas.values() if one.raft is not None and one.raft.is_leader]
-        return max(found, key=lambda one: one.raft.epoch if one.raft is not None else 0, default=None)
+        found = [replica for replica in self.replicas.values() if replica.raft is not None and replica.raft.is_leader]
+        return max(found, key=lambda replica: replica.raft.epoch if replica.raft is not None else 0, default=None)
 
     def mischief(self, *, membership: bool = False) -> None:
         """Do one thing of many."""
         rng = self.random
-        one = self.replicas[rng.choice(list(self.replicas))]
+        replica = self.replicas[rng.choice(list(self.replicas))]
         what = rng.randrange(16)
         if what < 3:
-            if one.raft is None:
-                one.start()
+            if replica.raft is None:
+                replica.start()
             else:
-                one.crash()
+                replica.crash()
         elif what < 5:
-            others = [other for other in self.replicas if other != one.id]
-            self.blocked = {frozenset((one.id, other)) for other in others if rng.random() < 0.7}
+            others = [other for other in self.replicas if other != replica.id]
+            self.blocked = {frozenset((replica.id, other)) for other in others if rng.random() < 0.7}
         elif what < 7:
             self.blocked = set()
         elif what == 7:
@@ -420,38 +420,38 @@ class World:
         elif what == 8:
             self.slow = rng.choice((1, 5, 50, 400))
         elif what == 9:
-            one.take_snapshot(drop_log=rng.random() < 0.5)
-        elif what == 10 and one.raft is not None:
+            replica.take_snapshot(drop_log=rng.random() < 0.5)
+        elif what == 10 and replica.raft is not None:
             if rng.random() < 0.5:
-                one.paused_until = self.now + rng.choice((100, 1_000, 5_000))
-            elif one.raft.is_leader:
-                one.run(one.raft.resign(one.raft.epoch, self.now))
+                replica.paused_until = self.now + rng.choice((100, 1_000, 5_000))
+            elif replica.raft.is_leader:
+                replica.run(replica.raft.resign(replica.raft.epoch, self.now))
         elif membership and what == 11:
-            self._wipe(one)
+            self._wipe(replica)
         elif membership and what >= 12:
-            self._change_voters(one)
+            self._change_voters(replica)
         else:
             for leader in self.replicas.values():
                 for _ in range(rng.randint(1, 3)):
                     leader.submit(("data", self.now, rng.random()))
 
-    def _wipe(self, one: Replica) -> None:
+    def _wipe(self, chosen: Replica) -> None:
         """Wipe a disk, but never a second voter's while the first is still counted."""
         sets = [entry.change.voters for entry in self.committed if entry.change is not None and entry.change.voters]
         known = [replica.raft.voters for replica in self.replicas.values() if replica.raft is not None]
-        gone = {other.id for other in self.replicas.values() if other.wiped} | {one.id}
+        gone = {other.id for other in self.replicas.values() if other.wiped} | {chosen.id}
         if not sets or any(len(voters) < 3 or len(gone & set(voters.ids)) > 1 for voters in [sets[-1], *known]):
             return
         if all(replica.raft is not None for replica in self.replicas.values()):
-            one.wipe()
+            chosen.wipe()
 
-    def _change_voters(self, one: Replica) -> None:
+    def _change_voters(self, chosen: Replica) -> None:
         leader = self.leader
         if leader is not None and leader.raft is not None:
-            key = one.me.key
-            lost = [one for one in leader.raft.voters if not one.key.names(self.replicas[one.key.id].me.key)]
+            key = chosen.me.key
+            lost = [gone for gone in leader.raft.voters if not gone.key.names(self.replicas[gone.key.id].me.key)]
             known = lost[0] if lost else leader.raft.voters.get(key.id)
-            request = RemoveVoter(known.key) if known is not None else AddVoter(one.me, self.random.random() < 0.5)
+            request = RemoveVoter(known.key) if known is not None else AddVoter(chosen.me, self.random.random() < 0.5)
             self.request(leader, request)
 
     def heal(self) -> None:

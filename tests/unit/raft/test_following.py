@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from raft_log import Entry, Snapshot
-from raft_one import One, key, of, sent, voters
+from raft_replica import StartedReplica, key, of, sent, voters
 from raft_world import voter
 
 from kavka.raft.core import RaftError, Role
@@ -25,9 +25,9 @@ FENCED, UNKNOWN_EPOCH, NOT_LEADER, INVALID, NOT_FOUND = 74, 75, 6, 42, 98
 SNAPSHOT = OffsetAndEpoch(10, 3)
 
 
-def follower(*others: int, **options) -> One:
+def follower(*others: int, **options) -> StartedReplica:
     """A follower of node 2 in epoch 4, whose fetch is under way."""
-    return One(*(others or (2, 3)), state=ElectionState(4, 2), **options)
+    return StartedReplica(*(others or (2, 3)), state=ElectionState(4, 2), **options)
 
 
 def reply(**fields) -> FetchReply:
@@ -35,12 +35,12 @@ def reply(**fields) -> FetchReply:
 
 
 def test_records_are_appended_and_forced_before_the_next_fetch():
-    one = follower()
-    effects = one.answer(one.started, 2, reply(records=[Entry(4, "a")], high_watermark=1))
+    replica = follower()
+    effects = replica.answer(replica.started, 2, reply(records=[Entry(4, "a")], high_watermark=1))
     assert effects == [Append([Entry(4, "a")], 4)]
-    one.log.append([Entry(4, "a")])
-    assert one.raft.on_appended(one.now) == [HighWatermark(1)]
-    assert sent(one.sync()) == {2: Fetch(4, key(1), 1, 4, 1, 500)}
+    replica.log.append([Entry(4, "a")])
+    assert replica.raft.on_appended(replica.now) == [HighWatermark(1)]
+    assert sent(replica.sync()) == {2: Fetch(4, key(1), 1, 4, 1, 500)}
 
 
 def test_a_fetch_waits_for_less_than_the_fetch_timeout():
@@ -48,245 +48,245 @@ def test_a_fetch_waits_for_less_than_the_fetch_timeout():
 
 
 def test_who_never_votes_does_not_wait_for_its_disk():
-    one = follower(observer=True)
-    one.raft._node.can_become_voter = False
-    one.answer(one.started, 2, reply(records=[Entry(4, "a")]))
-    one.log.append([Entry(4, "a")])
-    assert 2 in sent(one.raft.on_appended(one.now))
+    replica = follower(observer=True)
+    replica.raft._node.can_become_voter = False
+    replica.answer(replica.started, 2, reply(records=[Entry(4, "a")]))
+    replica.log.append([Entry(4, "a")])
+    assert 2 in sent(replica.raft.on_appended(replica.now))
 
 
 def test_records_that_are_not_sound_are_fetched_again_after_a_pause():
-    one = follower(2)
-    one.answer(one.started, 2, reply(records=["damaged"]))
-    assert 2 not in sent(one.raft.on_appended(one.now))
-    assert 2 in sent(one.pass_time(20))
+    replica = follower(2)
+    replica.answer(replica.started, 2, reply(records=["damaged"]))
+    assert 2 not in sent(replica.raft.on_appended(replica.now))
+    assert 2 in sent(replica.pass_time(20))
 
 
 def test_nothing_is_committed_beyond_the_end_of_the_log():
-    one = follower()
-    one.answer(one.started, 2, reply(records=[Entry(4, "a")], high_watermark=100))
-    one.log.append([Entry(4, "a")])
-    assert one.raft.on_appended(one.now) == [HighWatermark(1)]
+    replica = follower()
+    replica.answer(replica.started, 2, reply(records=[Entry(4, "a")], high_watermark=100))
+    replica.log.append([Entry(4, "a")])
+    assert replica.raft.on_appended(replica.now) == [HighWatermark(1)]
 
 
 def test_an_answer_without_records_may_tell_what_is_committed():
-    one = follower(epochs=(1, 1))
-    effects = one.answer(one.started, 2, reply(high_watermark=2))
+    replica = follower(epochs=(1, 1))
+    effects = replica.answer(replica.started, 2, reply(high_watermark=2))
     assert effects[0] == HighWatermark(2)
     assert sent(effects) == {2: Fetch(4, key(1), 2, 1, 2, 500)}
 
 
 def test_the_high_watermark_never_goes_back():
-    one = follower(epochs=(1, 1))
-    effects = one.answer(one.started, 2, reply(high_watermark=2))
-    assert of(HighWatermark, one.answer(effects, 2, reply(high_watermark=1))) == []
-    assert one.raft.high_watermark == 2
+    replica = follower(epochs=(1, 1))
+    effects = replica.answer(replica.started, 2, reply(high_watermark=2))
+    assert of(HighWatermark, replica.answer(effects, 2, reply(high_watermark=1))) == []
+    assert replica.raft.high_watermark == 2
 
 
 @pytest.mark.parametrize(("diverging", "offset"), [((3, 2), 3), ((2, 1), 2), ((9, 2), 4), ((1, 0), 1), ((3, 1), 2)])
 def test_a_log_that_differs_is_truncated(diverging, offset):
-    one = follower(epochs=(1, 1, 2, 2, 3))
-    effects = one.answer(one.started, 2, reply(diverging=OffsetAndEpoch(*diverging)))
+    replica = follower(epochs=(1, 1, 2, 2, 3))
+    effects = replica.answer(replica.started, 2, reply(diverging=OffsetAndEpoch(*diverging)))
     assert effects == [Truncate(offset)]
-    one.log.truncate(offset)
-    assert sent(one.raft.on_truncated(one.now))[2].offset == offset
+    replica.log.truncate(offset)
+    assert sent(replica.raft.on_truncated(replica.now))[2].offset == offset
 
 
 def test_what_is_committed_is_never_truncated():
-    one = follower(epochs=(1, 1, 2))
-    effects = one.answer(one.started, 2, reply(high_watermark=3))
+    replica = follower(epochs=(1, 1, 2))
+    effects = replica.answer(replica.started, 2, reply(high_watermark=3))
     with pytest.raises(RaftError, match="3 is committed"):
-        one.answer(effects, 2, reply(diverging=OffsetAndEpoch(2, 1)))
+        replica.answer(effects, 2, reply(diverging=OffsetAndEpoch(2, 1)))
 
 
 def test_truncation_takes_voters_back():
-    one = follower(epochs=(1, 1))
-    one.answer(one.started, 2, reply(records=["voters"]))
-    one.log.append([Entry(3, "voters")])
-    one.raft.on_appended(one.now, [ControlChange(2, voters(1, 2, 3, 4))])
-    assert one.raft.voters == voters(1, 2, 3, 4)
-    effects = one.sync()
-    one.answer(effects, 2, reply(diverging=OffsetAndEpoch(2, 1)))
-    one.log.truncate(2)
-    one.raft.on_truncated(one.now)
-    assert one.raft.voters == voters(1, 2, 3)
+    replica = follower(epochs=(1, 1))
+    replica.answer(replica.started, 2, reply(records=["voters"]))
+    replica.log.append([Entry(3, "voters")])
+    replica.raft.on_appended(replica.now, [ControlChange(2, voters(1, 2, 3, 4))])
+    assert replica.raft.voters == voters(1, 2, 3, 4)
+    effects = replica.sync()
+    replica.answer(effects, 2, reply(diverging=OffsetAndEpoch(2, 1)))
+    replica.log.truncate(2)
+    replica.raft.on_truncated(replica.now)
+    assert replica.raft.voters == voters(1, 2, 3)
 
 
 # -- the leader is lost, or another ----------------------------------------------------------------------------------
 
 
 def test_a_follower_that_hears_nothing_stands_after_the_fetch_timeout():
-    one = follower()
-    one.pass_time(1_500)
-    one.answer(one.started, 2, reply())
-    one.pass_time(1_999)
-    assert one.raft.role is Role.FOLLOWER
-    one.pass_time(1)
-    assert one.raft.role is Role.PROSPECTIVE
+    replica = follower()
+    replica.pass_time(1_500)
+    replica.answer(replica.started, 2, reply())
+    replica.pass_time(1_999)
+    assert replica.raft.role is Role.FOLLOWER
+    replica.pass_time(1)
+    assert replica.raft.role is Role.PROSPECTIVE
 
 
 def test_a_follower_whose_leader_does_not_answer_asks_another():
-    one = follower()
-    effects = one.answer(one.started, 2, None)
+    replica = follower()
+    effects = replica.answer(replica.started, 2, None)
     assert sent(effects) == {3: Fetch(4, key(1), 0, 0, -1, 500)}
-    effects = one.answer(effects, 3, FetchReply(NOT_LEADER, 4, 2))
+    effects = replica.answer(effects, 3, FetchReply(NOT_LEADER, 4, 2))
     assert sent(effects) == {}
-    assert 2 in sent(one.pass_time(20))
+    assert 2 in sent(replica.pass_time(20))
 
 
 def test_a_follower_learns_of_another_leader_from_whom_it_asks():
-    one = follower()
-    effects = one.answer(one.started, 2, None)
-    effects = one.answer(effects, 3, FetchReply(FENCED, 5, 3, leader_endpoints=voter(3).endpoints))
+    replica = follower()
+    effects = replica.answer(replica.started, 2, None)
+    effects = replica.answer(effects, 3, FetchReply(FENCED, 5, 3, leader_endpoints=voter(3).endpoints))
     assert of(Persist, effects)[0].state == ElectionState(5, 3)
     assert sent(effects)[3].epoch == 5
 
 
 def test_a_later_epoch_without_a_leader_detaches_a_follower():
-    one = follower()
-    effects = one.answer(one.started, 2, FetchReply(FENCED, 5))
+    replica = follower()
+    effects = replica.answer(replica.started, 2, FetchReply(FENCED, 5))
     assert of(Persist, effects)[0].state == ElectionState(5)
-    assert one.raft.role is Role.UNATTACHED
+    assert replica.raft.role is Role.UNATTACHED
 
 
 @pytest.mark.parametrize("error", [UNKNOWN_EPOCH, INVALID, -1, 8])
 def test_an_error_is_followed_by_a_pause(error):
-    one = follower(3, 2)
-    effects = one.answer(one.started, 2, FetchReply(error, 4, 2))
+    replica = follower(3, 2)
+    effects = replica.answer(replica.started, 2, FetchReply(error, 4, 2))
     assert 2 not in sent(effects)
-    assert one.raft.role is Role.FOLLOWER
+    assert replica.raft.role is Role.FOLLOWER
 
 
 def test_an_answer_of_an_earlier_epoch_changes_nothing():
-    one = follower()
-    one.answer(one.started, 2, FetchReply(0, 3, 3, records=["x"]))
-    assert (one.raft.epoch, one.raft.leader_id, one.raft.role) == (4, 2, Role.FOLLOWER)
+    replica = follower()
+    replica.answer(replica.started, 2, FetchReply(0, 3, 3, records=["x"]))
+    assert (replica.raft.epoch, replica.raft.leader_id, replica.raft.role) == (4, 2, Role.FOLLOWER)
 
 
 def test_a_leader_that_does_not_answer_in_time_is_not_waited_for():
-    one = One(2, 3, state=ElectionState(4, 2), request_timeout_ms=500)
-    assert 3 in sent(one.pass_time(500))
-    assert one.answer(one.started, 2, reply(high_watermark=5)) == []
+    replica = StartedReplica(2, 3, state=ElectionState(4, 2), request_timeout_ms=500)
+    assert 3 in sent(replica.pass_time(500))
+    assert replica.answer(replica.started, 2, reply(high_watermark=5)) == []
 
 
 def test_with_patience_set_a_leader_whose_process_is_gone_is_replaced_early():
-    one = follower(lost_leader_ms=100)
-    effects = one.answer(one.started, 2, reply())
-    one.answer(effects, 2, None)
-    assert one.ask(Vote(4, key(3), 3, 0, True))[0].reply.granted
-    one.pass_time(99)
-    assert one.raft.role is Role.FOLLOWER
-    one.pass_time(1)
-    assert one.raft.role is Role.PROSPECTIVE
+    replica = follower(lost_leader_ms=100)
+    effects = replica.answer(replica.started, 2, reply())
+    replica.answer(effects, 2, None)
+    assert replica.ask(Vote(4, key(3), 3, 0, True))[0].reply.granted
+    replica.pass_time(99)
+    assert replica.raft.role is Role.FOLLOWER
+    replica.pass_time(1)
+    assert replica.raft.role is Role.PROSPECTIVE
 
 
 def test_voters_that_lose_their_leader_together_stand_one_after_the_other():
     waited = {}
     for me in (1, 3, 4, 5):
-        one = One(*({1, 2, 3, 4, 5} - {me}), me=me, state=ElectionState(4, 2), lost_leader_ms=200)
-        effects = one.answer(one.started, 2, reply())
-        began = one.now
-        while one.raft.role is Role.FOLLOWER:
+        replica = StartedReplica(*({1, 2, 3, 4, 5} - {me}), me=me, state=ElectionState(4, 2), lost_leader_ms=200)
+        effects = replica.answer(replica.started, 2, reply())
+        began = replica.now
+        while replica.raft.role is Role.FOLLOWER:
             for effect in of(Send, effects):  # trying again must not bring their turns together
-                one.raft.on_response(effect.request_id, None, one.now)
-            effects = one.pass_time(1)
-        waited[me] = one.now - began
+                replica.raft.on_response(effect.request_id, None, replica.now)
+            effects = replica.pass_time(1)
+        waited[me] = replica.now - began
     assert waited == {1: 200, 3: 250, 4: 300, 5: 350}
 
 
 def test_an_answer_that_asks_for_nothing_possible_is_followed_by_a_pause():
-    one = follower(epochs=(1, 1))
-    assert 2 not in sent(one.answer(one.started, 2, reply(diverging=OffsetAndEpoch(2, 1))))
-    one = follower()
-    one.answer(one.started, 2, reply(snapshot=SNAPSHOT))
-    effects = one.raft.on_snapshot_reply(SnapshotReply(INVALID, 4, 2), one.now)
+    replica = follower(epochs=(1, 1))
+    assert 2 not in sent(replica.answer(replica.started, 2, reply(diverging=OffsetAndEpoch(2, 1))))
+    replica = follower()
+    replica.answer(replica.started, 2, reply(snapshot=SNAPSHOT))
+    effects = replica.raft.on_snapshot_reply(SnapshotReply(INVALID, 4, 2), replica.now)
     assert effects[0] == StopSnapshot(SNAPSHOT)
     assert 2 not in sent(effects)
 
 
 def test_who_knows_no_other_node_waits_to_be_told():
-    one = One(observer=True)
-    assert sent(one.started) == {}
+    replica = StartedReplica(observer=True)
+    assert sent(replica.started) == {}
 
 
 # -- finding the leader ----------------------------------------------------------------------------------------------
 
 
 def test_an_observer_finds_the_leader_and_takes_its_records_with_the_same_fetch():
-    one = One(2, 3, observer=True)
-    assert len(of(Send, one.started)) == 1
-    (to,) = sent(one.started)
-    effects = one.answer(one.started, to, FetchReply(NOT_LEADER, 4, 3, leader_endpoints=voter(3).endpoints))
+    replica = StartedReplica(2, 3, observer=True)
+    assert len(of(Send, replica.started)) == 1
+    (to,) = sent(replica.started)
+    effects = replica.answer(replica.started, to, FetchReply(NOT_LEADER, 4, 3, leader_endpoints=voter(3).endpoints))
     assert sent(effects) == {3: Fetch(4, key(1), 0, 0, -1, 500)}
-    one = One(2, 3, observer=True)
-    (to,) = sent(one.started)
-    effects = one.answer(one.started, to, FetchReply(FENCED, 4))
-    effects = one.answer(effects, next(iter(sent(effects))), FetchReply(0, 4, 2, records=["r"]))
+    replica = StartedReplica(2, 3, observer=True)
+    (to,) = sent(replica.started)
+    effects = replica.answer(replica.started, to, FetchReply(FENCED, 4))
+    effects = replica.answer(effects, next(iter(sent(effects))), FetchReply(0, 4, 2, records=["r"]))
     assert of(Append, effects) == [Append(["r"], 4)]
 
 
 def test_a_leader_nobody_knows_the_way_to_is_not_followed():
-    one = One(2, 3, observer=True)
-    (to,) = sent(one.started)
-    one.answer(one.started, to, FetchReply(FENCED, 4, 9))
-    assert (one.raft.role, one.raft.leader_id) == (Role.OBSERVER, 9)
-    assert 9 not in sent(one.pass_time(100))
-    one.ask(BeginEpoch(4, 9, voter(9).endpoints))
-    assert one.raft.leader_endpoints == voter(9).endpoints
+    replica = StartedReplica(2, 3, observer=True)
+    (to,) = sent(replica.started)
+    replica.answer(replica.started, to, FetchReply(FENCED, 4, 9))
+    assert (replica.raft.role, replica.raft.leader_id) == (Role.OBSERVER, 9)
+    assert 9 not in sent(replica.pass_time(100))
+    replica.ask(BeginEpoch(4, 9, voter(9).endpoints))
+    assert replica.raft.leader_endpoints == voter(9).endpoints
 
 
 # -- snapshots -------------------------------------------------------------------------------------------------------
 
 
 def test_a_snapshot_is_fetched_installed_and_followed_by_a_fetch():
-    one = follower(epochs=(1,))
-    effects = one.answer(one.started, 2, reply(snapshot=SNAPSHOT))
+    replica = follower(epochs=(1,))
+    effects = replica.answer(replica.started, 2, reply(snapshot=SNAPSHOT))
     assert effects == [FetchSnapshotFrom(2, voter(2).endpoints, 4, SNAPSHOT)]
-    one.pass_time(1_900)
-    assert one.raft.on_snapshot_reply(SnapshotReply(0, 4, 2), one.now) == []
-    one.pass_time(1_900)
-    assert one.raft.role is Role.FOLLOWER
-    one.log.install(Snapshot(SNAPSHOT, [], []))
-    effects = one.raft.on_snapshot_installed(SNAPSHOT, one.now, [ControlChange(9, voters(1, 2), 1)])
+    replica.pass_time(1_900)
+    assert replica.raft.on_snapshot_reply(SnapshotReply(0, 4, 2), replica.now) == []
+    replica.pass_time(1_900)
+    assert replica.raft.role is Role.FOLLOWER
+    replica.log.install(Snapshot(SNAPSHOT, [], []))
+    effects = replica.raft.on_snapshot_installed(SNAPSHOT, replica.now, [ControlChange(9, voters(1, 2), 1)])
     assert effects[0] == HighWatermark(10)
     assert sent(effects) == {2: Fetch(4, key(1), 10, 3, 10, 500)}
-    assert one.raft.voters == voters(1, 2)
+    assert replica.raft.voters == voters(1, 2)
 
 
 def test_a_snapshot_that_fails_is_asked_for_again():
-    one = follower(2)
-    one.answer(one.started, 2, reply(snapshot=SNAPSHOT))
-    assert one.raft.on_snapshot_failed(SNAPSHOT, one.now) == []
-    assert 2 in sent(one.pass_time(20))
+    replica = follower(2)
+    replica.answer(replica.started, 2, reply(snapshot=SNAPSHOT))
+    assert replica.raft.on_snapshot_failed(SNAPSHOT, replica.now) == []
+    assert 2 in sent(replica.pass_time(20))
 
 
 def test_a_snapshot_that_the_leader_dropped_is_given_up():
-    one = follower()
-    one.answer(one.started, 2, reply(snapshot=SNAPSHOT))
-    effects = one.raft.on_snapshot_reply(SnapshotReply(NOT_FOUND, 4, 2), one.now)
+    replica = follower()
+    replica.answer(replica.started, 2, reply(snapshot=SNAPSHOT))
+    effects = replica.raft.on_snapshot_reply(SnapshotReply(NOT_FOUND, 4, 2), replica.now)
     assert effects[0] == StopSnapshot(SNAPSHOT)
     assert 2 in sent(effects)
 
 
 def test_a_snapshot_of_a_former_leader_is_given_up():
-    one = follower()
-    one.answer(one.started, 2, reply(snapshot=SNAPSHOT))
-    effects = one.raft.on_snapshot_reply(SnapshotReply(FENCED, 5, 3), one.now)
+    replica = follower()
+    replica.answer(replica.started, 2, reply(snapshot=SNAPSHOT))
+    effects = replica.raft.on_snapshot_reply(SnapshotReply(FENCED, 5, 3), replica.now)
     assert of(StopSnapshot, effects) == [StopSnapshot(SNAPSHOT)]
     assert 3 in sent(effects)
-    assert one.raft.on_snapshot_reply(SnapshotReply(0, 4, 2), one.now) == []
+    assert replica.raft.on_snapshot_reply(SnapshotReply(0, 4, 2), replica.now) == []
 
 
 def test_a_follower_that_fetches_a_snapshot_stands_when_nothing_comes():
-    one = follower()
-    one.answer(one.started, 2, reply(snapshot=SNAPSHOT))
-    effects = one.pass_time(2_000)
+    replica = follower()
+    replica.answer(replica.started, 2, reply(snapshot=SNAPSHOT))
+    effects = replica.pass_time(2_000)
     assert of(StopSnapshot, effects) == [StopSnapshot(SNAPSHOT)]
-    assert one.raft.role is Role.PROSPECTIVE
+    assert replica.raft.role is Role.PROSPECTIVE
 
 
 def test_what_is_committed_is_never_replaced_by_an_older_snapshot():
-    one = follower(epochs=(1,) * 12)
-    effects = one.answer(one.started, 2, reply(high_watermark=11))
+    replica = follower(epochs=(1,) * 12)
+    effects = replica.answer(replica.started, 2, reply(high_watermark=11))
     with pytest.raises(RaftError, match="11 is committed"):
-        one.answer(effects, 2, reply(snapshot=SNAPSHOT))
+        replica.answer(effects, 2, reply(snapshot=SNAPSHOT))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from raft_one import key, voters
+from raft_replica import key, voters
 
 from kavka.raft.majority import Tally, majority_offset
 

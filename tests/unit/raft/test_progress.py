@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from raft_one import key, voters
+from raft_replica import key, voters
 from raft_world import voter
 
 from kavka.raft.progress import NEVER, Followers, ReplicaProgress
@@ -15,7 +15,7 @@ def followers(*others: int) -> Followers:
 
 def progress_of(them: Followers, id_: int, now: int) -> ReplicaProgress:
     told = them.told(100, now)
-    return next(one for one in told[0] + told[1] if one.key.id == id_)
+    return next(progress for progress in told[0] + told[1] if progress.key.id == id_)
 
 
 def test_who_fetches_the_end_has_caught_up_now_and_who_has_what_there_was_had_then():

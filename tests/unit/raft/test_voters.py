@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from raft_one import key, voters
+from raft_replica import key, voters
 from raft_world import voter
 
 from kavka.raft.voters import ControlChange, ReplicaKey, VoterHistory, VoterSet

@@ -79,7 +79,7 @@ def test_a_log_that_cannot_be_compacted_is_left_alone_but_not_another_of_its_nam
     with monkeypatch.context() as patch:
         patch.setattr(cleaners, "run_worker", fail)
         assert clean(cleaner, 2) == [True, False]
-    assert "orders-0 cannot be compacted: no memory" in caplog.text
+    assert "orders-0 is uncleanable: no memory" in caplog.text
     assert clean(cleaner) == [False]
     held.delete()
     dirty(held)
@@ -141,7 +141,7 @@ def test_a_worker_that_cannot_be_started_is_that_logs_fault(held, cleaner, monke
     dirty(held)
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     assert clean(cleaner, 2) == [True, False]
-    assert "cannot be compacted" in caplog.text
+    assert "is uncleanable" in caplog.text
 
 
 def test_a_worker_that_is_killed_is_that_logs_fault(held, cleaner, monkeypatch, caplog):

@@ -11,7 +11,7 @@ from kavka.model.types import TopicPartition
 from kavka.replica.committing import Awaited, ReplicasWait, committed, deleted
 from kavka.replica.fetching import Watcher
 from kavka.replica.offset_wait import OffsetWait, high_watermark, low_watermark
-from kavka.replica.waiting import Waiting
+from kavka.replica.waiting import Purgatory
 
 
 class Played:
@@ -49,7 +49,7 @@ def wait(test, *partitions, when=committed, timeout_ms=10_000):
     """Wait for offset 5 of each partition while the test changes them; the errors at the end."""
 
     async def go():
-        waiting = Waiting(asyncio.get_running_loop())
+        waiting = Purgatory(asyncio.get_running_loop())
         done = asyncio.get_running_loop().create_future()
         awaited = {number: Awaited(one, 5, 0) for number, one in enumerate(partitions)}
         ReplicasWait(awaited, when, done.set_result).park(timeout_ms, waiting)

@@ -97,6 +97,7 @@ def test_rolled_segments_are_forced_and_the_active_one_only_after_flush_ms(held,
 
 def test_the_time_of_flush_ms_begins_anew_after_each_flush(held, keep):
     partition = held.topic("timed", flush_ms=3000)
+    beside = held.topic("beside").log
     house = []
 
     async def go():
@@ -107,7 +108,7 @@ def test_the_time_of_flush_ms_begins_anew_after_each_flush(held, keep):
                 held.produce(partition)
             await keeping.flush()
             forced = asyncio.get_running_loop().create_future()
-            syncer.sync((), forced.set_result)
+            syncer.sync([beside], forced.set_result)
             await forced
             house.append(partition.log.recovery_point)
             held.clock.advance(1000)

@@ -6,8 +6,11 @@ import asyncio
 
 import pytest
 
+from kavka.metadata.image.cluster import UNASSIGNED
 from kavka.metadata.image.configs import ResourceType
+from kavka.metadata.records.topics import PartitionChangeRecord
 from kavka.model.errors import KafkaStorageError
+from kavka.model.transition import Transition
 from kavka.model.types import Uuid
 from kavka.replica.dirs import LogDir
 from kavka.replica.loading import Loading, TwiceError
@@ -86,6 +89,26 @@ def test_a_log_of_another_topic_of_the_same_name_is_not_taken_for_this_ones(held
     assert list(held.root.glob("orders-0.*-stray"))
 
 
+@pytest.mark.parametrize("place", range(22))
+def test_a_log_whose_topic_id_is_damaged_is_not_replaced_by_an_empty_one(held, caplog, place):
+    held.produce(held.topic("orders"), b"kept")
+    stop(held)
+    path = held.root / "orders-0" / "partition.metadata"
+    sound = path.read_bytes()
+    damaged = bytearray(sound)
+    damaged[-22 + place] = ord("B" if damaged[-22 + place] == ord("A") else "A")
+    path.write_bytes(damaged)
+    for clean in (True, False):
+        assert load(held, clean=clean)
+        assert names(held) == ["orders-0"]
+        with pytest.raises(KafkaStorageError):
+            held.replicas.find("orders", 0)
+    assert "partition.metadata is damaged" in caplog.text
+    path.unlink()
+    assert load(held, clean=True)
+    assert held.replicas.find("orders", 0).log.log_end_offset == 1
+
+
 def test_a_partition_that_is_nowhere_is_created(held):
     held.topic("orders", 2)
     stop(held)
@@ -104,7 +127,7 @@ def test_a_log_that_cannot_be_loaded_is_left_alone_and_the_others_serve(held, ca
     with pytest.raises(KafkaStorageError):
         held.replicas.find("orders", 0)
     assert held.replicas.find("orders", 1).leads
-    assert "orders-0 stays offline" in caplog.text
+    assert "replica orders-0 is offline" in caplog.text
     assert names(held) == ["orders-0", "orders-1"]
 
 
@@ -181,8 +204,17 @@ def test_a_log_that_may_lie_in_a_lost_directory_is_not_created_anew(held):
     assert not (held.root / "orders-1").exists()
 
 
-def test_a_log_that_is_there_twice_stops_the_start(held):
-    held.topic("orders")
+def test_a_log_that_is_there_twice_stops_the_start_unless_the_metadata_knows_which_is_right(held):
+    topic_id = held.topic("orders").topic_id
+    stop(held)
+    second, go = with_second_directory(held)
+    (second / "orders-0").mkdir()
+    assert asyncio.run(go())
+    assert held.replicas.find("orders", 0).log.path == f"{held.root}/orders-0"
+    assert [path.name.startswith("orders-0.") for path in second.iterdir()] == [True]
+
+    record = PartitionChangeRecord(partition_id=0, topic_id=topic_id, directories=[UNASSIGNED])
+    held.write(Transition(None, (record,)))
     stop(held)
     second, go = with_second_directory(held)
     (second / "orders-0").mkdir()

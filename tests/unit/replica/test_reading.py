@@ -10,7 +10,7 @@ import pytest
 from kavka.model.errors import UnknownTopicOrPartition
 from kavka.replica.fetching import FetchEntry, FetchSet
 from kavka.replica.reading import FetchAttempt, FetchedTopics, FetchLimits
-from kavka.replica.waiting import Waiting
+from kavka.replica.waiting import Purgatory
 
 
 class Partition:
@@ -42,6 +42,9 @@ class Replicas:
     def held(self, topic: str, index: int) -> Partition | None:
         return self.partitions.get(index)
 
+    def given(self, topic: str, index: int, size: int, *, failed: bool) -> None:
+        """Nobody counts here."""
+
     def leader_of(self, topic: str, index: int) -> None:
         return None
 
@@ -58,7 +61,7 @@ def fetch_and_wait(replicas: Any, scope: FetchSet, *, incremental: bool) -> Fetc
         answered: asyncio.Future[FetchedTopics] = loop.create_future()
         attempt = FetchAttempt(replicas, scope, FetchLimits(100, 1000, committed=False), incremental=incremental)
         assert not attempt.look()
-        attempt.park(1, Waiting(loop), answered.set_result, lambda: False)
+        attempt.park(1, Purgatory(loop), answered.set_result, lambda: False)
         return await answered
 
     return asyncio.run(wait())

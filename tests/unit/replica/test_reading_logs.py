@@ -12,7 +12,7 @@ from kavka.records.builder import BatchBuilder
 from kavka.records.control import txn_marker_batch
 from kavka.replica.fetching import FetchEntry, FetchSessions
 from kavka.replica.reading import FetchAttempt, FetchLimits
-from kavka.replica.waiting import Waiting
+from kavka.replica.waiting import Purgatory
 from kavka.replication.isr import BrokerEpoch
 
 BATCH = 100
@@ -26,7 +26,7 @@ class Consumer:
         self.held = held
         self.sessions = FetchSessions(slots, 120_000, iter(range(1, 100)).__next__)
         self.session_id = self.epoch = 0
-        self.waiting = Waiting(asyncio.get_running_loop())
+        self.waiting = Purgatory(asyncio.get_running_loop())
 
     def fetch(self, *entries, forgotten=(), min_bytes=1, max_bytes=1 << 20, committed=False, wait_ms=LONG_MS):
         """Start a fetch; its answer comes through a future."""

@@ -305,7 +305,7 @@ def test_a_partition_that_moves_away_is_deleted(replicated, held):
 
 def test_a_directory_with_a_failed_log_goes_offline_where_another_node_can_stand_in(replicated, held):
     other = replicated.topic("other", (1, 2))
-    other.log.failed = "the disk said no"
+    other.log.disk_error = "the disk said no"
     held.replicas.check_logs()
     assert not held.replicas.dirs[0].online
     for name in ("orders", "other"):
@@ -324,6 +324,6 @@ def test_a_directory_with_a_failed_log_goes_offline_where_another_node_can_stand
 
 def test_the_only_directory_of_the_only_node_stays_in_use(held):
     partition, other = held.topic("orders"), held.topic("other")
-    partition.log.failed = "the disk said no"
+    partition.log.failed = partition.log.disk_error = "the disk said no"
     held.replicas.check_logs()
     assert held.produce(other).first_offset == 0

@@ -35,4 +35,4 @@ def test_a_directory_that_cannot_be_written_is_not_marked(held, fault, caplog):
     held.disk.faults = fault
     stop_cleanly(held.replicas, 42)
     assert take_clean_shutdown(held.disk, str(held.root)) is None
-    assert "could not be written out" in caplog.text
+    assert "flush at shutdown failed" in caplog.text

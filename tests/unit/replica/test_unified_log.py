@@ -16,8 +16,8 @@ from kavka.records.control import txn_marker_batch
 from kavka.replica.fetching import FetchEntry, FetchSessions
 from kavka.replica.partition import Partition
 from kavka.replica.reading import FetchAttempt, FetchedTopics, FetchLimits
-from kavka.replica.tier import OffsetElsewhere, RecordsElsewhere, StateElsewhere, TieredRecords
-from kavka.replica.waiting import Waiting
+from kavka.replica.tier import RemoteOffsetLookup, RemoteRead, RemoteStateRead, TieredRecords
+from kavka.replica.waiting import Purgatory
 from kavka.storage.segment import TimestampOffset
 
 LOCAL, END = 3, 5
@@ -30,22 +30,20 @@ class Tier:
     end_offset: int | None = LOCAL
 
     def __init__(self) -> None:
-        self.reads: list[tuple[int, RecordsElsewhere]] = []
-        self.searches: list[OffsetElsewhere] = []
+        self.reads: list[tuple[int, RemoteRead]] = []
+        self.searches: list[RemoteOffsetLookup] = []
 
-    def read(
-        self, offset: int, max_bytes: int, up_to_offset: int, *, min_one: bool, committed: bool
-    ) -> RecordsElsewhere:
-        future: RecordsElsewhere = asyncio.get_running_loop().create_future()
+    def read(self, offset: int, max_bytes: int, up_to_offset: int, *, min_one: bool, committed: bool) -> RemoteRead:
+        future: RemoteRead = asyncio.get_running_loop().create_future()
         self.reads.append((offset, future))
         return future
 
-    def search_timestamp(self, timestamp: int, from_offset: int) -> OffsetElsewhere:
-        future: OffsetElsewhere = asyncio.get_running_loop().create_future()
+    def search_timestamp(self, timestamp: int, from_offset: int) -> RemoteOffsetLookup:
+        future: RemoteOffsetLookup = asyncio.get_running_loop().create_future()
         self.searches.append(future)
         return future
 
-    def state_after(self, offset: int, leader_epoch: int) -> StateElsewhere:
+    def state_after(self, offset: int, leader_epoch: int) -> RemoteStateRead:
         return asyncio.get_running_loop().create_future()
 
     def give(self, records: bytes = b"tiered", **more: Any) -> None:
@@ -80,7 +78,7 @@ class Consumer:
         self.held = held
         self.sessions = FetchSessions(10, 120_000, iter(range(1, 100)).__next__)
         self.session_id = self.epoch = 0
-        self.waiting = Waiting(asyncio.get_running_loop())
+        self.waiting = Purgatory(asyncio.get_running_loop())
 
     def fetch(
         self, *entries: FetchEntry, committed: bool = False, wait_ms: int = LONG_MS, min_bytes: int = 1
@@ -166,7 +164,7 @@ def test_what_did_not_come_in_time_is_asked_for_again_by_the_session(held: Held,
 
 def test_a_read_that_is_done_at_once_is_answered_at_once(held: Held, partition: Partition) -> None:
     async def test() -> None:
-        done: RecordsElsewhere = asyncio.get_running_loop().create_future()
+        done: RemoteRead = asyncio.get_running_loop().create_future()
         done.set_result(TieredRecords(b"tiered", LOCAL))
         part(partition).read = lambda *_, **__: done  # type: ignore[method-assign]
         assert rows(await Consumer(held).fetch(entry(0))) == [(0, 0, 6)]

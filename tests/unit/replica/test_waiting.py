@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from kavka.replica.waiting import Waiting
+from kavka.replica.waiting import Purgatory
 
 
 def run(test):
     async def go():
-        await asyncio.wait_for(test(Waiting(asyncio.get_running_loop())), 10)
+        await asyncio.wait_for(test(Purgatory(asyncio.get_running_loop())), 10)
 
     asyncio.run(go())
 

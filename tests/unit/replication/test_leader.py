@@ -17,7 +17,7 @@ from kavka.model.errors import (
 )
 from kavka.model.types import Uuid
 from kavka.replication.isr import ANY_EPOCH, BrokerEpoch, IsrOutcome
-from kavka.replication.leader import Leadership
+from kavka.replication.leader import PartitionLeader
 
 TOPIC = Uuid(b"t" * 16)
 LAG_MS = 30_000
@@ -35,7 +35,7 @@ class Partition:
     """A leadership of node 1, with a log end offset and a clock."""
 
     def __init__(self, replicas=(1, 2, 3), isr=(1, 2, 3), end=100, min_isr=1):
-        self.leader = Leadership(1, TOPIC, 0)
+        self.leader = PartitionLeader(1, TOPIC, 0)
         self.brokers = dict(BROKERS)
         self.now_ms = 1_000_000
         self.end = end

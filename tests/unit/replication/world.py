@@ -13,7 +13,7 @@ from kavka.model.errors import KafkaError
 from kavka.model.types import Uuid
 from kavka.replication.follower import committed_offset, reset, start_offset, truncation_offset
 from kavka.replication.isr import IsrChange, IsrOutcome
-from kavka.replication.leader import Leadership
+from kavka.replication.leader import PartitionLeader
 
 TOPIC = Uuid(b"t" * 16)
 MIN_ISR = 2
@@ -89,7 +89,7 @@ class Node:
     log: list[Entry] = field(default_factory=list)
     epochs: Epochs = field(default_factory=Epochs)
     high_watermark: int = 0
-    leadership: Leadership | None = None
+    leadership: PartitionLeader | None = None
     leader: int = -1
     leader_epoch: int = -1
     partition_epoch: int = -1
@@ -207,7 +207,7 @@ class World:
                 node.truncate(start_offset(node.epochs, len(node.log), node.high_watermark))
             return
         if node.leadership is None or not unbroken:
-            node.leadership = Leadership(node.id, TOPIC, 0)
+            node.leadership = PartitionLeader(node.id, TOPIC, 0)
         if new_epoch:
             node.epochs.assign(view.leader_epoch, len(node.log))
         node.leadership.lead(view.leader_epoch, view.partition_epoch, self.nodes, view.isr, len(node.log), self.now_ms)

@@ -7,17 +7,19 @@ from collections.abc import Callable
 from typing import Any
 
 from kavka.coordinator.record import Unknown
+from kavka.coordinator.share_state.machine import ReadState
 from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.image import MetadataImage
 from kavka.model.clock import ManualClock
 from kavka.model.errors import KafkaError
 from kavka.model.settings.values import Values
+from kavka.model.share import SharePartitionKey
 from kavka.model.transition import Transition
-from kavka.model.types import TopicPartition
+from kavka.model.types import TopicPartition, Uuid
 from kavka.records.batch import records, scan
 from kavka.replica.fetching import Watcher
 from kavka.replica.offset_wait import Done, OffsetWait, high_watermark
-from kavka.runtime.shard import Port, Shard, Surroundings
+from kavka.runtime.shard import Port, Shard, ShardRuntime
 from kavka.runtime.timers import Timers
 
 
@@ -138,10 +140,10 @@ class Forcing:
         self.waiting.append(done)
 
 
-def surroundings(clock: ManualClock, linger_ms: int = -1, force: Forcing | None = None) -> Surroundings:
+def surroundings(clock: ManualClock, linger_ms: int = -1, force: Forcing | None = None) -> ShardRuntime:
     """What a shard has around it, on the running loop."""
     loop = asyncio.get_running_loop()
-    return Surroundings(loop, clock, Timers(loop), force or Forcing(), 5_000, linger_ms)
+    return ShardRuntime(loop, clock, Timers(loop), force or Forcing(), 5_000, linger_ms)
 
 
 class Played:
@@ -171,3 +173,30 @@ async def turns(number: int = 3) -> None:
     """Let the loop go round."""
     for _ in range(number):
         await asyncio.sleep(0)
+
+
+KEY = SharePartitionKey("g", Uuid(b"t" * 16), 0)
+
+
+class Persister:
+    """The share coordinators: answer when they are told to."""
+
+    def __init__(self):
+        self.state = ReadState(1, 0, ())
+        self.reads = 0
+        self.failure = None
+        self.writes = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def read(self, key, leader_epoch):
+        self.reads += 1
+        if self.failure is not None:
+            raise self.failure
+        return self.state
+
+    async def write(self, key, change):
+        self.writes.append(change)
+        await self.gate.wait()
+        if self.failure is not None:
+            raise self.failure

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from played import PlayedPartition, turns
+from played import KEY, Persister, PlayedPartition, turns
 
 from kavka.coordinator.share.settings import ShareSettings
-from kavka.coordinator.share_state.machine import ReadState
 from kavka.model.errors import (
     CoordinatorNotAvailable,
     FencedStateEpoch,
@@ -18,39 +17,12 @@ from kavka.model.errors import (
     UnknownServerError,
 )
 from kavka.model.settings import broker_values
-from kavka.model.share import ACKNOWLEDGED, ARCHIVED, ARCHIVING, SharePartitionKey, StateBatch
-from kavka.model.types import Uuid
+from kavka.model.share import ACKNOWLEDGED, ARCHIVED, ARCHIVING, StateBatch
 from kavka.runtime.dead_letters import DeadLetters
 from kavka.runtime.led_share import LedShare, LedShares, ShareCounts, about_to_archive, joined
 from kavka.runtime.timers import Timers
 from kavka.share.acquiring import LogBatch, Wanted
 from kavka.share.partition import ACCEPT, RELEASE, Acknowledgement, Dead, StateWrite
-
-KEY = SharePartitionKey("g", Uuid(b"t" * 16), 0)
-
-
-class Persister:
-    """The share coordinators: answer when they are told to."""
-
-    def __init__(self):
-        self.state = ReadState(1, 0, ())
-        self.reads = 0
-        self.failure = None
-        self.writes = []
-        self.gate = asyncio.Event()
-        self.gate.set()
-
-    async def read(self, key, leader_epoch):
-        self.reads += 1
-        if self.failure is not None:
-            raise self.failure
-        return self.state
-
-    async def write(self, key, change):
-        self.writes.append(change)
-        await self.gate.wait()
-        if self.failure is not None:
-            raise self.failure
 
 
 class World:
@@ -69,7 +41,6 @@ class World:
             persister,
             lambda group: settings,
             tasks.create_task,
-            lambda: asyncio.sleep(0),
             self.dropped.append,
             ShareCounts(),
             DeadLetters(None, clock, None),  # type: ignore[arg-type]  # nobody gives anything up here

@@ -34,8 +34,8 @@ from kavka.protocol.schemas.write_txn_markers import (
 )
 from kavka.records.batch import records, scan
 from kavka.records.control import parse_txn_marker
-from kavka.runtime.markers import Marker, Markers, MarkerWriter
-from kavka.runtime.shard import Surroundings
+from kavka.runtime.markers import Markers, MarkerWriter, TxnMarkerEntry
+from kavka.runtime.shard import ShardRuntime
 from kavka.runtime.shards import Shards
 from kavka.runtime.timers import Timers
 from kavka.runtime.transactions import SpareIds, Transactions
@@ -43,7 +43,7 @@ from kavka.runtime.transactions import SpareIds, Transactions
 HERE, THERE = 1, 2
 A0, A1, A2, GONE = (TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("a", 2), TopicPartition("gone", 0))
 STATE = "__transaction_state"
-MARKER = Marker(7, 1, True, 3, 2)
+MARKER = TxnMarkerEntry(7, 1, True, 3, 2)
 
 
 class Replicas:
@@ -107,7 +107,7 @@ class World:
         spare = SpareIds(self.new_id)
         self.writer = MarkerWriter(self.replicas, None, Forcing(), clock, 1_000)
         self.markers = Markers(self.replicas, self.writer, self.other)
-        around = Surroundings(loop, clock, Timers(loop), Forcing(), 5_000, -1, publish=self.markers.publish)
+        around = ShardRuntime(loop, clock, Timers(loop), Forcing(), 5_000, -1, publish=self.markers.publish)
         self.shards = Shards(
             STATE,
             1,

@@ -19,7 +19,7 @@ from kavka.runtime.remote_catalog.catalog import RemoteCatalog
 from kavka.testing.event_log import MemoryEventLog, SharedEvents
 
 KEY = (FOO.topic_id, FOO.partition)
-HOME = metadata_partition(*KEY, 3)
+METADATA_PARTITION = metadata_partition(*KEY, 3)
 PATIENCE = 20
 
 
@@ -81,7 +81,7 @@ def test_before_it_has_caught_up_every_question_is_a_retriable_error() -> None:
     async def scenario() -> None:
         shared = SharedEvents()
         for value in finished(1, 0, 9):
-            shared.append(HOME, value)
+            shared.append(METADATA_PARTITION, value)
         log = MemoryEventLog(shared)
         log.held_back = True
         catalog = RemoteCatalog(log, Kept(), wait_ms=1000)
@@ -108,8 +108,8 @@ def test_before_it_has_caught_up_every_question_is_a_retriable_error() -> None:
 def test_an_empty_log_is_ready_at_once_and_nothing_is_an_answer() -> None:
     async def scenario() -> None:
         shared = SharedEvents()
-        shared.partitions[HOME] = [None] * 7
-        shared.starts[HOME] = 7  # all that was there has expired
+        shared.partitions[METADATA_PARTITION] = [None] * 7
+        shared.starts[METADATA_PARTITION] = 7  # all that was there has expired
         catalog = RemoteCatalog(MemoryEventLog(shared), Kept(), wait_ms=1000)
         async with running(catalog):
             catalog.require([KEY])
@@ -183,13 +183,13 @@ def test_it_goes_on_from_what_was_kept_and_replays_what_is_not_sound() -> None:
     async def scenario() -> None:
         shared, kept = SharedEvents(), Kept()
         for value in finished(1, 0, 9):
-            shared.append(HOME, value)
-        assert (await life(shared, kept)).reads == [(HOME, 0)]
-        assert (await life(shared, kept)).reads == [(HOME, 2)]
+            shared.append(METADATA_PARTITION, value)
+        assert (await life(shared, kept)).reads == [(METADATA_PARTITION, 0)]
+        assert (await life(shared, kept)).reads == [(METADATA_PARTITION, 2)]
         kept.files[shared.id] = kept.files[shared.id][:-1] + b"?"
-        assert (await life(shared, kept)).reads == [(HOME, 0)]
+        assert (await life(shared, kept)).reads == [(METADATA_PARTITION, 0)]
         kept.full = True
-        assert (await life(shared, kept)).reads == [(HOME, 2)]
+        assert (await life(shared, kept)).reads == [(METADATA_PARTITION, 2)]
 
     run(scenario)
 
@@ -198,15 +198,41 @@ def test_a_log_that_was_made_anew_is_read_from_its_beginning() -> None:
     async def scenario() -> None:
         shared = SharedEvents()
         for value in finished(1, 0, 9):
-            shared.append(HOME, value)
+            shared.append(METADATA_PARTITION, value)
         catalog = RemoteCatalog(MemoryEventLog(shared), Kept(), wait_ms=1000)
         async with running(catalog):
             catalog.require([KEY])
             await until(lambda: catalog.is_ready(KEY))
             shared.id = Uuid(b"it is another...")
-            shared.partitions[HOME] = []
+            shared.partitions[METADATA_PARTITION] = []
             catalog.require([KEY], [0, 1, 2])  # a change, as a new topic is one
             await until(lambda: catalog.is_ready(KEY) and ids(catalog) == [])
+
+    run(scenario)
+
+
+def test_a_log_that_lost_its_end_is_read_from_its_beginning_and_who_waits_is_told() -> None:
+    async def scenario() -> None:
+        shared = SharedEvents()
+        for value in (*finished(1, 0, 9), *finished(2, 10, 19)):
+            shared.append(METADATA_PARTITION, value)
+        log = MemoryEventLog(shared)
+        catalog = RemoteCatalog(log, Kept(), wait_ms=20_000)
+        async with running(catalog):
+            catalog.require([KEY])
+            await until(lambda: catalog.is_ready(KEY) and ids(catalog) == [1, 2])
+            log.held_back = True
+            waiting = asyncio.ensure_future(write(catalog, segment(3, 20, 29)))
+            await until(lambda: len(shared.partitions[METADATA_PARTITION]) == 5)
+            del shared.partitions[METADATA_PARTITION][2:]
+            log.held_back = False
+            log.wake()
+            with pytest.raises(ReplicaNotAvailable):
+                await waiting
+            await until(lambda: catalog.is_ready(KEY))
+            assert ids(catalog) == [1]
+            await write(catalog, segment(4, 10, 19))
+            assert ids(catalog) == [1, 4]
 
     run(scenario)
 
@@ -215,14 +241,14 @@ def test_what_is_kept_of_a_longer_log_does_not_count() -> None:
     async def scenario() -> None:
         shared, kept = SharedEvents(), Kept()
         for value in finished(1, 0, 9):
-            shared.append(HOME, value)
+            shared.append(METADATA_PARTITION, value)
         for expected in ([1], []):
             catalog = RemoteCatalog(MemoryEventLog(shared), kept, wait_ms=1000)
             async with running(catalog):
                 catalog.require([KEY])
                 await until(lambda: catalog.is_ready(KEY))  # noqa: B023
                 assert ids(catalog) == expected
-            shared.partitions[HOME] = []
+            shared.partitions[METADATA_PARTITION] = []
 
     run(scenario)
 
@@ -230,10 +256,10 @@ def test_what_is_kept_of_a_longer_log_does_not_count() -> None:
 def test_what_is_needed_no_more_is_followed_no_more_and_what_cannot_be_read_costs_only_itself() -> None:
     async def scenario() -> None:
         shared = SharedEvents()
-        shared.append(HOME, b"no event")
-        shared.append(HOME, None)
+        shared.append(METADATA_PARTITION, b"no event")
+        shared.append(METADATA_PARTITION, None)
         for value in finished(1, 0, 9):
-            shared.append(HOME, value)
+            shared.append(METADATA_PARTITION, value)
         catalog = RemoteCatalog(MemoryEventLog(shared), Kept(), wait_ms=1000)
         async with running(catalog):
             catalog.require([KEY])
@@ -241,10 +267,35 @@ def test_what_is_needed_no_more_is_followed_no_more_and_what_cannot_be_read_cost
             assert ids(catalog) == [1]
             assert catalog.live is not None
             assert catalog.live.counts.unreadable == 2
-            catalog.require([], [1 if HOME != 1 else 0])
+            catalog.require([], [1 if METADATA_PARTITION != 1 else 0])
             await until(lambda: not catalog.is_ready(KEY))
             catalog.require([KEY])
             await until(lambda: catalog.is_ready(KEY))
             assert catalog.partition(KEY).get(id_of(1)) is not None
+
+    run(scenario)
+
+
+def test_what_was_taken_before_a_partition_is_followed_anew_is_not_taken_for_what_comes_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kavka.pacing.turn.SLICE_SECONDS", 0.0)  # others have a turn after every event
+
+    async def scenario() -> None:
+        shared = SharedEvents()
+        for number in range(40):
+            for value in finished(number, 10 * number, 10 * number + 9):
+                shared.append(METADATA_PARTITION, value)
+        catalog = RemoteCatalog(MemoryEventLog(shared, batch=80), Kept(), wait_ms=1000)
+        async with running(catalog):
+            catalog.require([KEY])
+            await until(lambda: catalog.live is not None and catalog.live.partitions)
+            live = catalog.live
+            assert live is not None
+            catalog.require([], [1 if METADATA_PARTITION != 1 else 0])
+            await until(lambda: not live.following.is_followed(METADATA_PARTITION))
+            catalog.require([KEY])
+            await until(lambda: catalog.is_ready(KEY))
+            assert ids(catalog) == list(range(40))
 
     run(scenario)

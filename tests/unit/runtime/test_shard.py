@@ -22,7 +22,7 @@ from kavka.model.errors import (
     UnknownServerError,
 )
 from kavka.model.transition import PARKED, Answer, CancelTimer, Divisible, SetTimer, Transition
-from kavka.runtime.shard import State
+from kavka.runtime.shard import CoordinatorState
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ class TestWriting:
 
             with pytest.raises(IllegalGeneration):
                 await world.shard.submit(refuse)
-            assert world.shard.state is State.ACTIVE
+            assert world.shard.state is CoordinatorState.ACTIVE
 
         played(scenario)
 
@@ -158,7 +158,7 @@ class TestCommitting:
             with pytest.raises(CoordinatorNotAvailable):
                 await world.write("a")
             assert clock.now_ms() - began == 5_000
-            assert world.shard.state is State.ACTIVE
+            assert world.shard.state is CoordinatorState.ACTIVE
             (later,) = await tasks(world.write("b"))
             await turns()
             world.port.commit()
@@ -262,7 +262,7 @@ class TestTimers:
             await world.write(effects=(SetTimer("a", clock.now_ms() + 100),))
             await asyncio.sleep(1)
             assert world.failures == 1
-            assert world.shard.state is State.LOADING
+            assert world.shard.state is CoordinatorState.LOADING
 
         played(scenario)
 

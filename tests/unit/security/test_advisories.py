@@ -1,4 +1,7 @@
-"""Published faults of Kafka in logins and rights, and the test that each of them would fail here."""
+"""Published faults of Kafka and what it is made of that concern a broker, and the test that each would fail here.
+
+These concern no broker: CVE-2023-25194 (Connect) and CVE-2026-35554 (the producer).
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ TESTS = Path(__file__).parents[2]
 _SCRAM = "unit/security/sasl/test_scram.py"
 _JWT = "unit/security/test_jwt.py"
 _OAUTH = "unit/broker/sasl/test_oauthbearer.py"
+_HOSTILE = "hostile/test_advisories.py"
+_CODECS = "unit/wire/test_compression.py"
 _RIGHTS = "component/test_rights.py::test_exactly_what_is_missing_is_refused"
 
 ADVISORIES = {
@@ -25,8 +30,21 @@ ADVISORIES = {
     "CVE-2018-1288": [_RIGHTS],
     # records of a transaction whose id the client may not use: the case produce-transactional of the table
     "CVE-2018-17196": [_RIGHTS],
+    # how long a comparison takes tells whether a user is there
+    "CVE-2021-38153": [f"{_HOSTILE}::test_cve_2021_38153_strangers_take_the_same_comparison"],
+    # who is not in makes a node take memory
+    "CVE-2022-34917": [
+        f"{_HOSTILE}::test_cve_2022_34917_strangers_announce_no_large_requests",
+        "hostile/test_flood.py::test_those_who_are_in_are_served_and_memory_stays_bounded",
+        "unit/net/test_tls.py::test_who_changes_keys_over_and_over_takes_neither_memory_nor_the_loop",
+    ],
+    # compressed records that claim to be large
+    "CVE-2023-34455": [f"{_CODECS}::test_a_snappy_chunk_that_claims_another_size_takes_no_memory"],
+    "CVE-2023-43642": [f"{_CODECS}::test_a_snappy_chunk_that_claims_another_size_takes_no_memory"],
     # one rule is removed, and others of the same resource are gone too
     "CVE-2024-27309": ["unit/security/test_acl.py::test_rules_that_end_leave_no_trace"],
+    # a setting names a file whose contents become its value
+    "CVE-2024-31141": [f"{_HOSTILE}::test_cve_2024_31141_no_value_is_taken_from_a_file"],
     # a nonce that is not the one of the exchange
     "CVE-2024-56128": [f"{_SCRAM}::test_a_nonce_that_is_not_the_one_of_this_exchange_is_refused"],
     # a configuration makes a client, or a node, read files and ask servers
@@ -35,6 +53,9 @@ ADVISORIES = {
         "unit/client/test_oauth.py::test_a_configuration_cannot_send_a_client_where_its_program_does_not_allow",
         "unit/client/test_http.py::test_anything_but_ok_is_an_error_and_redirects_are_not_followed",
     ],
+    # compressed records that show what was in memory before
+    "CVE-2025-12183": [f"{_CODECS}::test_an_lz4_match_that_points_nowhere_shows_nothing_of_the_memory"],
+    "CVE-2025-66566": [f"{_CODECS}::test_an_lz4_match_that_points_nowhere_shows_nothing_of_the_memory"],
     # login modules that look things up elsewhere
     "CVE-2025-27818": ["component/test_logins.py::test_no_login_module_but_those_of_the_mechanism_is_taken"],
     "CVE-2025-27819": ["component/test_logins.py::test_no_login_module_but_those_of_the_mechanism_is_taken"],

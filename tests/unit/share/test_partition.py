@@ -7,7 +7,7 @@ import pytest
 from kavka.model.errors import InvalidRecordState, InvalidRequest, UnknownServerError
 from kavka.model.share import ACKNOWLEDGED, ARCHIVED, AVAILABLE, StateBatch
 from kavka.share.aborted import TransactionalBatch, aborted_ranges
-from kavka.share.acquiring import RECORD_LIMIT, Limits, LogBatch, Wanted
+from kavka.share.acquiring import RECORD_LIMIT, DeliveryLimits, LogBatch, Wanted
 from kavka.share.partition import (
     ACCEPT,
     GAP,
@@ -22,7 +22,7 @@ from kavka.share.partition import (
     persister_error,
 )
 
-LIMITS = Limits()
+LIMITS = DeliveryLimits()
 TENS = [LogBatch(first, first + 9) for first in range(0, 100, 10)]
 
 
@@ -141,7 +141,7 @@ def test_each_record_may_have_its_own_type():
 
 def test_released_records_come_again_with_a_higher_count_and_are_archived_at_the_limit():
     partition = fresh()
-    limits = Limits(delivery_count=2)
+    limits = DeliveryLimits(delivery_count=2)
     assert fetch(partition, most=10, limits=limits) == [(0, 9, 1)]
     tell(partition, 0, 9, RELEASE, limits=limits)
     assert fetch(partition, most=10, limits=limits) == [(0, 9, 2)]
@@ -183,12 +183,12 @@ def test_a_renewed_lock_lasts_longer_and_is_not_written():
     assert partition.expire(LIMITS, 30_000) is None
     assert partition.deadline_ms == 50_000
     with pytest.raises(InvalidRecordState):
-        say(partition, 0, 9, RENEW, limits=Limits(renew=False))
+        say(partition, 0, 9, RENEW, limits=DeliveryLimits(renew=False))
 
 
 def test_no_more_is_in_flight_than_may_be():
     partition = fresh()
-    limits = Limits(max_record_locks=20)
+    limits = DeliveryLimits(max_record_locks=20)
     assert fetch(partition, limits=limits) == [(0, 19, 1)]
     assert not partition.can_acquire(limits)
     tell(partition, 5, 5, RELEASE)
@@ -199,7 +199,7 @@ def test_no_more_is_in_flight_than_may_be():
 
 def test_a_window_full_of_aborted_records_is_left_behind():
     partition = fresh()
-    limits = Limits(max_record_locks=20)
+    limits = DeliveryLimits(max_record_locks=20)
     assert fetch(partition, limits=limits, aborted=[(0, 9), (10, 19)]) == []
     assert fetch(partition, limits=limits) == [(20, 39, 1)]
 
@@ -307,7 +307,7 @@ def test_records_that_were_delivered_often_are_not_mixed_with_others():
 
 
 def test_what_is_given_up_is_told_with_its_cause_and_what_is_not_there_is_not():
-    limits = Limits(delivery_count=2)
+    limits = DeliveryLimits(delivery_count=2)
     partition = fresh()
     fetch(partition, most=10, limits=limits)
     write = tell(partition, 0, 9, GAP, REJECT, ACCEPT, *[RELEASE] * 7, limits=limits)
@@ -323,7 +323,7 @@ def test_what_is_given_up_is_told_with_its_cause_and_what_is_not_there_is_not():
 
 
 def test_what_was_released_waits_where_the_group_wants_it_so():
-    limits = Limits(max_record_locks=10, delay_ms=100, max_delay_ms=300)
+    limits = DeliveryLimits(max_record_locks=10, delay_ms=100, max_delay_ms=300)
     partition = fresh()
     fetch(partition, most=10, limits=limits)
     write = say(partition, 0, 9, RELEASE, limits=limits)
@@ -339,7 +339,7 @@ def test_what_was_released_waits_where_the_group_wants_it_so():
 
 
 def test_the_delay_doubles_up_to_its_limit():
-    growing = Limits(delay_ms=100, max_delay_ms=300)
+    growing = DeliveryLimits(delay_ms=100, max_delay_ms=300)
     assert [growing.delay_of(count) for count in (1, 2, 3, 4, 99)] == [100, 200, 300, 300, 300]
-    assert [Limits(delay_ms=100).delay_of(count) for count in (1, 5)] == [100, 100]
-    assert Limits().delay_of(3) == 0
+    assert [DeliveryLimits(delay_ms=100).delay_of(count) for count in (1, 5)] == [100, 100]
+    assert DeliveryLimits().delay_of(3) == 0

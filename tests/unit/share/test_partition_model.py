@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kavka.model.errors import KafkaError
 from kavka.model.share import ACQUIRED, StateBatch
-from kavka.share.acquiring import Limits, LogBatch, Wanted
+from kavka.share.acquiring import DeliveryLimits, LogBatch, Wanted
 from kavka.share.partition import Acknowledgement, SharePartition
 
 from .slow import Slow
@@ -27,7 +27,7 @@ class Either(RuleBasedStateMachine):
         renew=st.booleans(),
     )
     def begin(self, start, locks, deliveries, renew):
-        self.limits = Limits(locks, deliveries, 100, renew)
+        self.limits = DeliveryLimits(locks, deliveries, 100, renew)
         self.now = 1000
         self.log: list[tuple[int, int]] = []
         self.aborted: set[tuple[int, int]] = set()

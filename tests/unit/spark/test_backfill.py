@@ -11,16 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kavka.model.types import TopicPartition
-from kavka.spark.lake import LakeError, TableSpec, open_table
+from kavka.spark.lake import LakeError, LakeTable, TableSpec, open_table
+from kavka.spark.lake.parquet import Parquet
 from kavka.spark.lake.ranges import (
+    BatchOffsets,
     Origin,
     backfill_marks,
     backfill_query,
     backfilled,
     began,
+    check_added,
+    reached,
+    resumed,
     stream_marks,
     without,
 )
+from kavka.spark.lake.table import Marks
 from kavka.spark.pipelines.backfill import plan
 from kavka.spark.pipelines.spec import SpecError
 
@@ -84,17 +90,81 @@ def test_a_table_remembers_what_streams_and_backfills_have_written(form: Any, tm
     assert backfilled(table, "f", [A, B], IDS) == {}
     for number, spans in enumerate([{A: (0, 5), B: (1, 2)}, {A: (7, 9)}]):
         marks = backfill_marks("f", number, spans, IDS)
-        table.commit(backfill_query("f"), number, table.staging("q", number), SCHEMA, marks)
+        table.commit(backfill_query("f"), number, table.staging("q", number), SCHEMA, Marks(marks))
     assert backfilled(open_table(spec), "f", [A, B], IDS) == {A: [(0, 5), (7, 9)], B: [(1, 2)]}
     assert backfilled(open_table(spec), "another", [A, B], IDS) == {}
     assert backfilled(open_table(spec), "f", [A, B], {"a": "created anew"}) == {}
 
     begins = {0: {A: 9, B: 2}, 2: {A: 12}, 3: {A: 8}}
-    origin = Origin("f", lambda batch: (begins.get(batch, {}), IDS))
-    marks = stream_marks(table, origin, 0)
-    table.commit("query", 0, table.staging("query", 0), SCHEMA, marks)
+    origin = Origin("f", lambda batch: BatchOffsets(begins.get(batch, {}), {}, begins.get(batch, {}), IDS))
+    table.commit("query", 0, table.staging("query", 0), SCHEMA, stream_marks(table, origin, 0))
     assert began(open_table(spec), "f", [A, B], IDS) == {A: 9, B: 2}
-    assert stream_marks(table, origin, 1) == {}
-    assert list(stream_marks(table, origin, 2).values()) == [9], "lost data is no new beginning"
+    assert stream_marks(table, origin, 1).set == {}
+    assert list(stream_marks(table, origin, 2).set.values()) == [9], "lost data is no new beginning"
     with pytest.raises(LakeError, match="flow f begins a-0 at offset 8, and a backfill has written 7 to 8 already"):
         stream_marks(table, origin, 3)
+
+
+def stream(ends: list[dict[TopicPartition, int]]) -> Origin:
+    """A stream whose batches end so; the first one begins where it says."""
+
+    def offsets(batch: int) -> BatchOffsets:
+        begins = ends[0] if batch == 0 else {}
+        return BatchOffsets(ends[batch], ends[batch + 1], begins, IDS)
+
+    return Origin("f", offsets)
+
+
+def run(table: LakeTable, origin: Origin, batch: int, query: str = "query") -> int:
+    check_added(table, origin, query, batch)
+    return table.commit(query, batch, table.staging(query, batch), SCHEMA, stream_marks(table, origin, batch))
+
+
+@pytest.mark.parametrize("form", ["delta", "iceberg", "parquet"])
+def test_a_stream_without_its_checkpoint_goes_on_where_the_table_ends(form: Any, tmp_path: Path) -> None:
+    table = open_table(TableSpec(str(tmp_path), form))
+    earliest = {A: 0, B: 0, TopicPartition("a", 7): 3}
+    assert resumed(table, "f", earliest, IDS) is None
+    first = stream([{A: 5, B: 2}, {A: 9, B: 2}, {A: 12, B: 2}])
+    run(table, first, 0)
+    run(table, first, 1)
+    assert resumed(open_table(TableSpec(str(tmp_path), form)), "f", earliest, IDS) == {
+        A: 12,
+        B: 2,  # nothing of it was ever read
+        TopicPartition("a", 7): 3,  # it came later
+    }
+    assert resumed(table, "f", earliest, {"a": "created anew"}) is None
+    again = stream([{A: 12, B: 2}, {A: 20, B: 3}])
+    run(table, again, 0, "another")
+    assert began(table, "f", [A, B], IDS) == {A: 5, B: 2}, "it is the same stream"
+    assert reached(table, "f", [A, B], IDS) == {A: 20, B: 3}
+
+
+@pytest.mark.parametrize("form", ["delta", "iceberg", "parquet"])
+def test_a_stream_that_would_write_again_what_the_table_has_is_stopped(form: Any, tmp_path: Path) -> None:
+    table = open_table(TableSpec(str(tmp_path), form))
+    first = stream([{A: 5}, {A: 9}, {A: 12}])
+    run(table, first, 0)
+    held = stream_marks(table, first, 1)  # a second process has the same in hand
+    run(table, first, 1)
+    with pytest.raises(LakeError, match="goes on with a-0 at offset 5, and the table has up to 11 of it already"):
+        run(table, stream([{A: 5}, {A: 9}]), 0, "a new checkpoint")
+    with pytest.raises(LakeError, match="another process runs the same flow"):
+        table.commit("another", 0, table.staging("another", 0), SCHEMA, held)
+    # A checkpoint that was brought back from a backup counts on, and its batches have other ends.
+    with pytest.raises(LakeError, match="the checkpoint is older than the table, which has batch 1"):
+        run(table, stream([{A: 5}, {A: 9}, {A: 15}]), 1)
+
+
+def test_a_parquet_commit_that_was_killed_after_its_list_has_its_marks(tmp_path: Path) -> None:
+    class Killed(Parquet):
+        def _write_marks(self, marks: Any) -> None:
+            if marks:
+                raise KeyboardInterrupt
+
+    spec = TableSpec(str(tmp_path), "parquet")
+    with pytest.raises(KeyboardInterrupt):
+        Killed(spec).commit("query", 0, Parquet(spec).staging("query", 0), SCHEMA, Marks({"a": 1, "b": 2}))
+    assert Parquet(spec).marks(["a", "b"]) == {"a": 1, "b": 2}
+    Parquet(spec).commit("query", 1, Parquet(spec).staging("query", 1), SCHEMA, Marks({"b": 3}))
+    assert Parquet(spec).marks(["a", "b"]) == {"a": 1, "b": 3}

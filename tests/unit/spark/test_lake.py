@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from kavka.spark.lake import LakeError, TableSpec, open_table
 from kavka.spark.lake.delta import Delta
 from kavka.spark.lake.feed import twins
 from kavka.spark.lake.iceberg import Iceberg
-from kavka.spark.lake.table import LakeTable
+from kavka.spark.lake.table import LakeTable, Marks, evolution, new_columns
 
 SCHEMA = pa.schema([pa.field("number", pa.int64())])
 FORMATS = ("delta", "iceberg", "parquet")
@@ -156,10 +158,12 @@ def test_marks_are_set_with_a_batch_and_only_with_it(form: Any, tmp_path: Path) 
     spec = TableSpec(str(tmp_path), form)
     assert open_table(spec).marks(["a"]) == {}
     table = open_table(spec)
-    assert table.commit("query", 0, staged(table, "query", 0, 1), SCHEMA, {"a/b c": 1 << 50, "d": 0}) == 1
+    assert table.commit("query", 0, staged(table, "query", 0, 1), SCHEMA, Marks({"a/b c": 1 << 50, "d": 0})) == 1
     assert open_table(spec).marks(["a/b c", "d", "e"]) == {"a/b c": 1 << 50, "d": 0}
-    assert table.commit("query", 0, staged(table, "query", 0, 1), SCHEMA, {"d": 9}) == 0
-    assert table.commit("query", 1, table.staging("query", 1), SCHEMA, {"d": 5}) == 0, "there are no rows, but a mark"
+    assert table.commit("query", 0, staged(table, "query", 0, 1), SCHEMA, Marks({"d": 9})) == 0
+    assert table.commit("query", 1, table.staging("query", 1), SCHEMA, Marks({"d": 5})) == 0, (
+        "there are no rows, but a mark"
+    )
     assert open_table(spec).marks(["d"]) == {"d": 5}
     assert content(spec) == [1]
 
@@ -168,12 +172,12 @@ def test_two_iceberg_tables_of_one_catalog_have_two_names(tmp_path: Path) -> Non
     catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": str(tmp_path)}
     with pytest.raises(LakeError, match="needs a name in its catalog"):
         open_table(TableSpec(str(tmp_path / "a"), "iceberg", catalog=catalog))
-    one = TableSpec(str(tmp_path / "a"), "iceberg", name="default.t", catalog=catalog)
-    add(open_table(one), 0, 1)
+    spec = TableSpec(str(tmp_path / "a"), "iceberg", name="default.t", catalog=catalog)
+    add(open_table(spec), 0, 1)
     with pytest.raises(LakeError, match=r"default.t is at .*/a, not at .*/b: two tables of one catalog need two names"):
         add(open_table(TableSpec(str(tmp_path / "b"), "iceberg", name="default.t", catalog=catalog)), 0, 2)
     add(open_table(TableSpec(str(tmp_path / "b"), "iceberg", name="default.u", catalog=catalog)), 0, 2)
-    assert content(one) == [1]
+    assert content(spec) == [1]
 
 
 def test_the_copies_that_iceberg_partitions_by_take_no_columns_name() -> None:
@@ -262,3 +266,124 @@ def test_an_iceberg_table_without_delete_files_is_compacted(tmp_path: Path) -> N
     assert (done.files_before, done.files_after) == (3, 1)
     assert content(spec) == [0, 1, 2]
     assert pc.sum(pa.array(content(spec))).as_py() == 3
+
+
+def fields(*each: Any) -> Any:
+    return pa.schema([pa.field(name, kind) for name, kind in each])
+
+
+def test_columns_become_wider_and_structs_get_fields() -> None:
+    before = fields(
+        ("i", pa.int32()), ("f", pa.float32()), ("d", pa.decimal128(5, 2)), ("s", pa.struct([("a", pa.int32())]))
+    )
+    after = fields(
+        ("s", pa.struct([("b", pa.string()), ("a", pa.int64())])),
+        ("i", pa.int64()),
+        ("d", pa.decimal128(9, 2)),
+        ("new", pa.list_(pa.int8())),
+    )
+    found = evolution("t", before, after)
+    assert found.files == after
+    assert [each.name for each in found.changed] == ["s", "i", "d", "new"]
+    assert found.changed[0].type == pa.struct([("a", pa.int64()), ("b", pa.string())])
+    assert len(found.widened) == 3
+    with pytest.raises(LakeError, match="columns of this format cannot become wider"):
+        new_columns("t", before, after)
+
+
+def test_files_are_as_wide_as_the_table() -> None:
+    before = fields(("i", pa.int64()), ("s", pa.struct([("a", pa.float64()), ("b", pa.string())])))
+    found = new_columns("t", before, fields(("i", pa.int32()), ("s", pa.struct([("a", pa.float32())]))))
+    assert found.files == fields(("i", pa.int64()), ("s", pa.struct([("a", pa.float64())])))
+    assert found.changed == []
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.float64(), pa.decimal128(9, 2), pa.timestamp("us")])
+def test_a_type_that_is_no_wider_one_is_an_error(kind: Any) -> None:
+    with pytest.raises(LakeError, match="i is int64 in the table"):
+        evolution("t", fields(("i", pa.int64())), fields(("i", kind)))
+
+
+def test_iceberg_columns_become_wider_in_the_commit_that_brings_the_rows(tmp_path: Path) -> None:
+    spec = TableSpec(str(tmp_path), "iceberg")
+    narrow = fields(("number", pa.int32()), ("s", pa.struct([("a", pa.int32())])))
+    wide = fields(("number", pa.int64()), ("s", pa.struct([("a", pa.int64()), ("b", pa.string())])))
+    for batch, (schema, number) in enumerate([(narrow, 1), (wide, 1 << 40), (narrow, 3)]):
+        table = open_table(spec)
+        fitted = table.check(schema)
+        folder = table.staging("query", batch)
+        Path(folder).mkdir(parents=True)
+        row = {"number": number, "s": {"a": number, "b": "x"}}
+        pq.write_table(pa.Table.from_pylist([row], fitted), f"{folder}/part-0.parquet")
+        assert table.commit("query", batch, folder, fitted) == 1
+    assert content(spec) == [1, 3, 1 << 40]
+    opened = Iceberg(spec)._open()
+    assert opened is not None
+    assert {row["s"]["b"] for row in opened.scan().to_arrow().to_pylist()} == {None, "x"}
+
+
+def test_structs_of_a_delta_table_get_fields(tmp_path: Path) -> None:
+    spec = TableSpec(str(tmp_path), "delta")
+    for batch, kind in enumerate([pa.struct([("a", pa.int64())]), pa.struct([("a", pa.int64()), ("b", pa.string())])]):
+        table = open_table(spec)
+        fitted = table.check(fields(("number", pa.int64()), ("s", kind)))
+        folder = table.staging("query", batch)
+        Path(folder).mkdir(parents=True)
+        pq.write_table(
+            pa.Table.from_pylist([{"number": batch, "s": {"a": 1, "b": "x"}}], fitted), f"{folder}/0.parquet"
+        )
+        assert table.commit("query", batch, folder, fitted) == 1
+    assert content(spec) == [0, 1]
+
+
+def test_delta_leaves_out_files_by_what_its_log_says_of_them(tmp_path: Path) -> None:
+    from deltalake import DeltaTable
+
+    schema = fields(
+        ("number", pa.int64()), ("text", pa.string()), ("at", pa.timestamp("us", "UTC")), ("day", pa.date32()),
+        ("x", pa.float64()), ("none", pa.int64()),
+    )  # fmt: skip
+    at = datetime.datetime(2026, 1, 2, 3, 4, 5, 678901, datetime.UTC)
+    spec = TableSpec(str(tmp_path), "delta")
+    table = open_table(spec)
+    folder = table.staging("query", 0)
+    Path(folder).mkdir(parents=True)
+    rows = [
+        {"number": 5, "text": "b" * 40, "at": at, "day": at.date(), "x": float("nan"), "none": None},
+        {"number": 7, "text": "a", "at": None, "day": at.date(), "x": 1.0, "none": None},
+    ]
+    pq.write_table(pa.Table.from_pylist(rows, schema), f"{folder}/0.parquet")
+    assert table.commit("query", 0, folder, schema) == 2
+    added = pa.table(DeltaTable(spec.path).get_add_actions(flatten=True)).to_pylist()[0]
+    assert (added["min.number"], added["max.number"]) == (5, 7)
+    assert added["null_count.none"] == 2
+    assert "max.text" not in added or added["max.text"] is None, "a prefix is no upper bound"
+    assert "max.x" not in added or added["max.x"] is None, "NaN is larger than what the footer says"
+    found = DeltaTable(spec.path)
+    assert len(found.to_pyarrow_table(filters=[("at", "=", at)])) == 1
+    assert len(found.to_pyarrow_table(filters=[("day", "=", at.date())])) == 2
+    assert len(found.to_pyarrow_table(filters=[("number", ">", 7)])) == 0
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_vacuum_deletes_what_no_version_needs_and_nothing_else(form: Any, tmp_path: Path) -> None:
+    spec = TableSpec(str(tmp_path / "table"), form)
+    table = open_table(spec)
+    for batch in range(4):
+        add(table, batch, batch)
+    orphan = staged(table, "killed", 9, 99)
+    table.compact(1 << 20)
+    before = content(spec)
+    assert open_table(spec).vacuum(0, dry=False).files == 0, "everything is younger"
+    later = int(time.time() * 1000) + 1_000
+    told = open_table(spec).vacuum(later, dry=True)
+    assert told.files >= 1
+    assert Path(orphan, "part-0.parquet").exists()
+    assert open_table(spec).vacuum(later, dry=False).files >= told.files
+    assert not Path(orphan, "part-0.parquet").exists()
+    assert content(spec) == before == [0, 1, 2, 3]
+    assert open_table(spec).last_batch("query") == 3
+    add(open_table(spec), 4, 4)
+    assert content(spec) == [0, 1, 2, 3, 4]
+    left = [path for path in Path(spec.path).rglob("*.parquet") if "_delta_log" not in path.parts]
+    assert len(left) == 2, "what was compacted, and the new one"

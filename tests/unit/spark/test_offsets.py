@@ -15,12 +15,13 @@ from kavka.spark.offsets import (
     BadOffsetsError,
     DataLossError,
     Range,
-    Segment,
+    SegmentFile,
     admit,
     check_within,
     continued,
     from_json,
     losses,
+    packed,
     plan,
     resolve,
     settle,
@@ -76,7 +77,7 @@ def test_a_range_is_served_from_segment_files_where_they_have_it(
 ) -> None:
     start, end = span
     segments = [
-        Segment(tp, low := max(0, start[tp] + data.draw(st.integers(-50, 900))), low + length, f"file-{number}")
+        SegmentFile(tp, low := max(0, start[tp] + data.draw(st.integers(-50, 900))), low + length, f"file-{number}")
         for number, tp in enumerate(data.draw(st.lists(st.sampled_from(sorted(start)), max_size=4)) if start else [])
         for length in [data.draw(st.integers(1, 300))]
     ]
@@ -190,3 +191,16 @@ def test_nothing_is_lost_where_nothing_was_deleted(
     earliest = dict.fromkeys(latest, 0)
     assert losses(start, {}, earliest, latest, {}) == []
     assert continued(start, {}, earliest, latest, {}) == start
+
+
+def test_small_ranges_share_a_task_where_there_are_many() -> None:
+    few = [Range(TopicPartition("t", number), 0, 10) for number in range(20)]
+    assert packed(few) == [(each,) for each in few]
+    many = [Range(TopicPartition("t", number), 0, 1000) for number in range(2000)]
+    tasks = packed(many)
+    assert 32 <= len(tasks) <= 64
+    assert [each for task in tasks for each in task] == many
+    large = Range(TopicPartition("t", 5), 0, 1_000_000)
+    assert (large,) in packed([*many[:500], large, *many[500:]])
+    assert len(packed(many, at_least=500)) >= 500
+    assert packed([]) == []

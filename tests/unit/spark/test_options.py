@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
+from kavka.client.security import SecuredBootstrap, security_of
+from kavka.model.settings import SettingError
+from kavka.model.settings.client import SETTINGS
 from kavka.model.types import TopicPartition
+from kavka.spark.connecting import SECURITY, OptionError
 from kavka.spark.offsets import EARLIEST, LATEST
-from kavka.spark.options import OptionError, sink_options, source_options
+from kavka.spark.options import BadLimit, sink_options, source_options
 
 WHERE = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 TOPIC = {**WHERE, "subscribe": "a, b"}
@@ -80,3 +86,71 @@ def test_the_sink_takes_the_producers_compression() -> None:
     assert sink_options({**WHERE, "topic": "t", "kafka.compression.type": "zstd"}).compression == "zstd"
     with pytest.raises(OptionError, match="none, gzip"):
         sink_options({**WHERE, "kafka.compression.type": "rar"})
+
+
+def test_too_many_bad_records_are_a_number_or_a_share_of_the_whole() -> None:
+    limit = source_options({**TOPIC, "maxBadRecords": "20", "maxBadShare": "0.1"}, streaming=False).bad_limit
+    assert not limit.exceeded(20, 20, whole=False)
+    assert limit.exceeded(21, 1000, whole=False)
+    assert limit.exceeded(11, 100, whole=True)
+    assert not limit.exceeded(11, 110, whole=True)
+    assert not limit.exceeded(10, 10, whole=True), "so few are no share worth stopping for"
+    assert not BadLimit().exceeded(1000, 1000, whole=True)
+    for text in ("2", "-1", "nan", "many"):
+        with pytest.raises(OptionError, match="maxBadShare is a number from 0 to 1"):
+            source_options({**TOPIC, "maxBadShare": text}, streaming=False)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kafka.group.id",
+        "kafka.max.poll.records",
+        "kafka.ssl.engine.factory.class",
+        "kafka.ssl.keymanager.algorithm",
+        "kafka.sasl.login.class",
+        "kafka.sasl.enabled.mechanisms",
+        "kafka.sasl.jaas.confg",
+        "kafka.linger.ms",
+    ],
+)
+def test_a_kafka_option_that_would_have_no_effect_is_an_error(name: str) -> None:
+    with pytest.raises(OptionError, match=f"{name} would have no effect here"):
+        source_options({**TOPIC, name: "1"}, streaming=False)
+
+
+def test_the_options_that_secure_connections_are_those_of_our_client() -> None:
+    assert SETTINGS.keys() >= SECURITY
+
+
+def test_what_the_consumer_and_the_producer_are_told_is_honoured() -> None:
+    source = source_options(
+        {**TOPIC, "kafka.client.id": "etl", "kafka.max.partition.fetch.bytes": "1000"}, streaming=False
+    )
+    assert (source.client_id, source.fetch_bytes) == ("etl", 1000)
+    given = {"kafka.batch.size": "9", "kafka.linger.ms": "0", "kafka.delivery.timeout.ms": "7", "kafka.acks": "all"}
+    sink = sink_options({**WHERE, **given})
+    assert (sink.batch_bytes, sink.linger_ms, sink.timeout_ms) == (9, 0, 7)
+    for weaker in ({"kafka.acks": "1"}, {"kafka.enable.idempotence": "false"}):
+        with pytest.raises(OptionError, match="is one of"):
+            sink_options({**WHERE, **weaker})
+
+
+def test_a_secret_stays_a_reference_until_a_connection_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {
+        **TOPIC,
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.username": "a",
+        "kafka.sasl.password": "${env:KAFKA_PASSWORD}",
+    }
+    with pytest.raises(OptionError, match=r"kafka.sasl.password: \$\{env:KAFKA_PASSWORD\} has no value"):
+        source_options(given, streaming=False)
+    monkeypatch.setenv("KAFKA_PASSWORD", "nobody-knows")
+    options = source_options(given, streaming=False)
+    assert b"nobody-knows" not in pickle.dumps(options)
+    assert b"${env:KAFKA_PASSWORD}" in pickle.dumps(options)
+    monkeypatch.delenv("KAFKA_PASSWORD")
+    assert isinstance(options.bootstrap, SecuredBootstrap)
+    with pytest.raises(SettingError, match="KAFKA_PASSWORD"):
+        security_of(pickle.loads(pickle.dumps(options.bootstrap)).security)

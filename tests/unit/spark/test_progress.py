@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kavka.model.types import TopicPartition
-from kavka.spark.brokers import Bounds
+from kavka.spark.brokers import OffsetBounds
 from kavka.spark.pipelines.jobs import behind, status
 from kavka.spark.pipelines.progress import lag_between, one_line, read_progress
 from kavka.spark.pipelines.running import AlreadyRunningError, running
@@ -40,7 +40,7 @@ def test_the_lag_is_unknown_where_a_source_does_not_say() -> None:
 
 def test_a_topic_that_was_created_anew_is_all_lag() -> None:
     assert lag_between('{"a": {"0": 9}, "@ids": {"a": "old"}}', '{"a": {"0": 4}, "@ids": {"a": "new"}}') == 4
-    bounds = Bounds({TopicPartition("a", 0): 1}, {TopicPartition("a", 0): 4}, {"a": "new"})
+    bounds = OffsetBounds({TopicPartition("a", 0): 1}, {TopicPartition("a", 0): 4}, {"a": "new"})
     assert behind({"a": {"0": 4}, "@ids": {"a": "new"}}, bounds) == 0
     assert behind({"a": {"0": 4}, "@ids": {"a": "old"}}, bounds) == 3
     assert behind({"a": {"0": 9}}, bounds) == 3, "an offset that the topic does not have is one of another topic"

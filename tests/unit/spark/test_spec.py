@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from kavka.client.security import SecuredBootstrap
+from kavka.spark.connecting import connection_options
+from kavka.spark.pipelines.flows import sink_settings, source_settings
 from kavka.spark.pipelines.project import create, transformation
 from kavka.spark.pipelines.spec import SpecError, load, parse
 
@@ -65,6 +68,12 @@ def test_paths_on_other_systems_stay_as_they_are(tmp_path: Path) -> None:
         ({"flows": [{**FLOW, "source": {"topic": "t", "max_per_trigger": 0}}]}, "number from 1 on"),
         ({"flows": [{"name": "f"}]}, "lacks 'source'"),
         ({"flows": [{**FLOW, "sink": {"table": {**SHARED, "path": "p"}}}]}, "a table in a catalog needs a name"),
+        ({"flows": [FLOW], "kafka": {"sasl.password": "x"}}, "sasl.password is a secret"),
+        ({"flows": [FLOW], "kafka": {"fetch.max.bytes": 1}}, "fetch.max.bytes is no setting that secures"),
+        (
+            {"flows": [{**FLOW, "source": {"topic": "t", "options": {"kafka.ssl.key.password": "x"}}}]},
+            r"flows\[0\].source.options: ssl.key.password is a secret",
+        ),
         (
             {
                 "flows": [
@@ -78,6 +87,21 @@ def test_paths_on_other_systems_stay_as_they_are(tmp_path: Path) -> None:
 def test_a_mistake_is_told_with_its_place(document: Any, message: str, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=message):
         parse(document, tmp_path)
+
+
+def test_how_the_cluster_is_secured_is_said_once_with_references_for_secrets(tmp_path: Path) -> None:
+    kafka = {"security.protocol": "SASL_SSL", "sasl.password": "${env:PASSWORD}"}
+    pipeline = parse({"flows": [FLOW], "bootstrap": "h:1", "kafka": kafka}, tmp_path)
+    options = connection_options(pipeline.bootstrap)
+    assert options["kafka.bootstrap.servers"] == "h:1"
+    assert options["kafka.sasl.password"] == "${env:PASSWORD}"
+    assert source_settings(pipeline, pipeline.flows[0].source).items() >= options.items()
+    assert sink_settings(pipeline, pipeline.flows[0].sink).items() >= options.items()
+    given = SecuredBootstrap("other:1", {"security.protocol": "SSL"})
+    assert connection_options(parse({"flows": [FLOW], "kafka": kafka}, tmp_path, given).bootstrap) == {
+        "kafka.bootstrap.servers": "other:1",
+        "kafka.security.protocol": "SSL",
+    }
 
 
 def test_a_function_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -318,13 +318,13 @@ def test_an_avro_type_that_has_a_name_can_be_used_again() -> None:
 
 
 def test_an_avro_union_has_a_column_for_each_of_its_types() -> None:
-    one = {"type": "record", "name": "One", "fields": [field("x", "int")]}
-    two = {"type": "record", "name": "Two", "fields": [field("x", "int")]}
+    first = {"type": "record", "name": "One", "fields": [field("x", "int")]}
+    second = {"type": "record", "name": "Two", "fields": [field("x", "int")]}
     fields = [
         field("number", ["null", "int", "long"]),
         field("ratio", ["float", "double"]),
         field("any", ["null", "int", "long", "string", "bytes"]),
-        field("shape", [one, two]),
+        field("shape", [first, second]),
         field("many", {"type": "array", "items": ["string", "boolean"]}),
     ]
     kind, rows = avro_rows(

@@ -16,8 +16,8 @@ from kavka.storage.producer_state import (
     AppendOrigin,
     BatchMeta,
     CompletedTransaction,
-    Marker,
-    Prepared,
+    EndTransactionMarker,
+    PreparedAppend,
     ProducerEntry,
     ProducerStates,
 )
@@ -46,14 +46,17 @@ class World:
         self.offset = 0
 
     def append(self, info, origin=CLIENT, marker=None, version=0):
-        prepared = Prepared()
+        prepared = PreparedAppend()
         self.states.prepare(info, self.offset, origin, prepared, lambda: marker, version)
         self.offset += info.last_offset_delta + 1
         return self.states.commit(prepared)
 
     def end(self, pid=1, epoch=0, commit=True, coordinator=0, origin=COORDINATOR, version=0):
         return self.append(
-            batch(pid, epoch, -1, attributes=TXN | CONTROL), origin, Marker(commit, coordinator, 2000), version
+            batch(pid, epoch, -1, attributes=TXN | CONTROL),
+            origin,
+            EndTransactionMarker(commit, coordinator, 2000),
+            version,
         )
 
 
@@ -210,10 +213,12 @@ def test_an_emptied_marker_changes_nothing(world):
 
 
 def test_a_transaction_within_one_append_is_completed_by_it(world):
-    prepared = Prepared()
+    prepared = PreparedAppend()
     states = world.states
     states.prepare(batch(attributes=TXN), 0, REPLICATION, prepared, lambda: None)
-    states.prepare(batch(seq=-1, attributes=TXN | CONTROL), 1, REPLICATION, prepared, lambda: Marker(False, 0, 5))
+    states.prepare(
+        batch(seq=-1, attributes=TXN | CONTROL), 1, REPLICATION, prepared, lambda: EndTransactionMarker(False, 0, 5)
+    )
     assert states.commit(prepared) == [(CompletedTransaction(1, 0, 1, True), 2)]
     assert states.ongoing == {}
 
@@ -221,7 +226,7 @@ def test_a_transaction_within_one_append_is_completed_by_it(world):
 def test_preparing_changes_nothing_until_it_is_committed(world):
     world.append(batch())
     before = world.states.get(1).copy()
-    world.states.prepare(batch(seq=1, attributes=TXN), 1, CLIENT, Prepared(), lambda: None)
+    world.states.prepare(batch(seq=1, attributes=TXN), 1, CLIENT, PreparedAppend(), lambda: None)
     assert world.states.get(1) == before
     assert world.states.ongoing == {}
 

@@ -103,3 +103,24 @@ def test_a_search_by_time_begins_at_the_local_start(kit):
     found = kit.first_at(0)
     assert found is not None
     assert found.offset == 2
+
+
+def test_a_cut_below_the_first_local_segment_leaves_what_is_in_tiered_storage(kit):
+    log = fill(kit, retention_ms=-1, local_retention_ms=HOUR_MS)
+    log.delete_old_segments(NOW + 3 * HOUR_MS + 1, 5, tiered_end_offset=5)
+    assert starts(log) == (0, 3)
+    log.truncate_to(2)
+    assert starts(log) == (0, 2)
+    assert log.log_end_offset == 2
+    assert log.epochs.entries == ((0, 0), (1, 1))
+
+
+def test_a_log_that_starts_after_tiered_storage_remembers_its_epochs_over_a_crash(kit):
+    log = fill(kit)
+    log.sync()
+    log.start_after(9, 4, [(2, 0), (7, 6)], None, NOW)
+    log, _ = load_log(
+        kit.disk, kit.path, log.topic_partition, kit.config, clean=False, log_start_offset=4, now_ms=NOW, tiered=True
+    )
+    assert starts(log) == (4, 9)
+    assert log.epochs.entries == ((2, 4), (7, 6))

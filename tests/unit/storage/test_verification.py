@@ -9,7 +9,7 @@ from kavka.model.types import TopicPartition
 from kavka.records.batch import scan
 from kavka.records.builder import BatchBuilder
 from kavka.records.control import txn_marker_batch
-from kavka.storage.producer_state import AppendOrigin, Prepared, ProducerStates
+from kavka.storage.producer_state import AppendOrigin, PreparedAppend, ProducerStates
 from kavka.storage.scan import read_marker
 
 PRODUCER = 7
@@ -24,7 +24,7 @@ class Log:
 
     def append(self, data: bytes, origin=AppendOrigin.CLIENT, version=0):
         (batch,) = scan(data)
-        prepared = Prepared()
+        prepared = PreparedAppend()
         self.producers.prepare(batch, self.end, origin, prepared, lambda: read_marker(data, batch), version)
         self.producers.commit(prepared)
         self.end += batch.last_offset_delta + 1

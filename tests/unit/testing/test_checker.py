@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.testing.checker import History, Kind, check, load
+from kavka.testing.checker import History, ViolationKind, check, load
 
 P, Q = "p-0", "p-1"
 
@@ -51,14 +51,14 @@ def test_nothing_is_found_in_what_is_right():
 @pytest.mark.parametrize(
     ("reads", "kind"),
     [
-        (RIGHT[1:], Kind.LOST),
-        (RIGHT[:2], Kind.LOST),
-        ((*RIGHT, (P, 7, f"good-{P}")), Kind.DUPLICATE),
-        ((*RIGHT, (P, 7, f"bad-{P}")), Kind.ABORTED),
-        ((*RIGHT, OPEN[0]), Kind.TORN),
-        ((*RIGHT, (P, 7, "nobody's")), Kind.PHANTOM),
-        ((*RIGHT, (P, 0, f"open-{P}"), OPEN[1]), Kind.CHANGED),
-        (((P, 2, f"good-{P}"), *RIGHT[1:]), Kind.CHANGED),
+        (RIGHT[1:], ViolationKind.LOST),
+        (RIGHT[:2], ViolationKind.LOST),
+        ((*RIGHT, (P, 7, f"good-{P}")), ViolationKind.DUPLICATE),
+        ((*RIGHT, (P, 7, f"bad-{P}")), ViolationKind.ABORTED),
+        ((*RIGHT, OPEN[0]), ViolationKind.TORN),
+        ((*RIGHT, (P, 7, "nobody's")), ViolationKind.PHANTOM),
+        ((*RIGHT, (P, 0, f"open-{P}"), OPEN[1]), ViolationKind.CHANGED),
+        (((P, 2, f"good-{P}"), *RIGHT[1:]), ViolationKind.CHANGED),
     ],
 )
 def test_what_was_planted_is_found(reads, kind):
@@ -66,7 +66,7 @@ def test_what_was_planted_is_found(reads, kind):
 
 
 def test_a_value_that_moved_to_another_partition_is_a_phantom():
-    assert Kind.PHANTOM in kinds(read_all(history(), (Q, 0, f"good-{P}"), *RIGHT[1:]))
+    assert ViolationKind.PHANTOM in kinds(read_all(history(), (Q, 0, f"good-{P}"), *RIGHT[1:]))
 
 
 def test_a_read_before_the_commit_was_asked_for_is_found():
@@ -75,7 +75,7 @@ def test_a_read_before_the_commit_was_asked_for_is_found():
     h.read("r", P, 0, "a")
     h.commit("t")
     h.committed("t")
-    assert kinds(h) == {Kind.EARLY}
+    assert kinds(h) == {ViolationKind.EARLY}
 
 
 def test_a_reader_of_everything_may_see_what_is_not_committed():
@@ -90,7 +90,7 @@ def test_a_reader_of_everything_may_see_what_is_not_committed():
 def test_two_readers_must_agree():
     h = read_all(history(), *RIGHT)
     h.read("other", P, 0, f"open-{P}")
-    assert Kind.CHANGED in kinds(h)
+    assert ViolationKind.CHANGED in kinds(h)
 
 
 def test_the_same_work_done_twice_is_found():
@@ -100,7 +100,7 @@ def test_the_same_work_done_twice_is_found():
         h.commit(f"t{number}")
         h.committed(f"t{number}")
         h.read("r", P, number, f"out-{number}")
-    assert kinds(h) == {Kind.DUPLICATE}
+    assert kinds(h) == {ViolationKind.DUPLICATE}
 
 
 def test_values_out_of_order_are_found():
@@ -110,14 +110,14 @@ def test_values_out_of_order_are_found():
     h.commit("t")
     for offset, value in enumerate("ba"):
         h.read("r", P, offset, value)
-    assert kinds(h) == {Kind.REORDERED}
+    assert kinds(h) == {ViolationKind.REORDERED}
 
 
 def test_what_nobody_has_read_to_the_end_is_not_missed():
     h = history()
     h.read("r", P, 0, f"good-{P}")
     h.reached("r", P, 1)
-    assert {fault.kind for fault in check(h)} == {Kind.LOST}, "only of the partition that was read"
+    assert {fault.kind for fault in check(h)} == {ViolationKind.LOST}, "only of the partition that was read"
     assert all("-1" not in fault.what.split("'")[1] for fault in check(h))
 
 
@@ -131,7 +131,7 @@ def test_histories_of_several_processes_are_one(tmp_path):
         file.write('[1.0, "send", [')  # killed while it wrote
     found = load(paths)
     assert [event.name for event in found.events] == ["send", "read", "commit"]
-    assert kinds(found) == {Kind.EARLY}
+    assert kinds(found) == {ViolationKind.EARLY}
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from(["committed", "aborted", "unknown"])), max_size=8),
@@ -140,7 +140,7 @@ def test_any_history_that_is_right_has_no_fault_and_any_broken_one_has(transacti
     h, reads, offset = History(), [], 0
     for number, (size, end) in enumerate(transactions):
         id_ = f"t{number}"
-        values = [f"{id_}-{one}" for one in range(size)]
+        values = [f"{id_}-{index}" for index in range(size)]
         for value in values:
             h.send(id_, P, value)
         if end != "aborted":

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from kavka.catalog.segment import RemoteSegment, TopicIdPartition
 from kavka.model.types import Uuid
-from kavka.tiered.objects.guard import GuardedStore, Limits
+from kavka.tiered.objects.guard import GuardedStore, StoreLimits
 from kavka.tiered.objects.manifest import Part
 
 T = TypeVar("T")
@@ -40,4 +40,4 @@ async def at_once(_: float) -> None:
 
 
 def guarded(store: Any, **limits: Any) -> GuardedStore:
-    return GuardedStore(store, Limits(**limits), sleep=at_once)
+    return GuardedStore(store, StoreLimits(**limits), sleep=at_once)

@@ -20,7 +20,7 @@ from kavka.tiered.objects.base import (
     StoreTimedOut,
     StoreUnavailable,
 )
-from kavka.tiered.objects.guard import GuardedStore, Limits
+from kavka.tiered.objects.guard import GuardedStore, StoreLimits
 from kavka.tiered.objects.local import LocalStore
 
 
@@ -101,7 +101,7 @@ def test_the_time_limit_of_an_upload_grows_with_its_size(faulty: FaultyStore) ->
         yield b"x" * 10
         await asyncio.get_running_loop().create_future()
 
-    store = GuardedStore(faulty, Limits(call_s=0.05, put_bytes_per_s=1, attempts=1), sleep=at_once)
+    store = GuardedStore(faulty, StoreLimits(call_s=0.05, put_bytes_per_s=1, attempts=1), sleep=at_once)
     assert run(lambda: store.put("a/slow", Content(20, slowly))) == 20  # type: ignore[arg-type]
     with pytest.raises(StoreTimedOut):
         run(lambda: store.put("a/slow", Content(0, never)))  # type: ignore[arg-type]
@@ -113,7 +113,7 @@ def test_waits_between_attempts_grow_up_to_a_limit(faulty: FaultyStore) -> None:
     async def note(seconds: float) -> None:
         waits.append(seconds)
 
-    limits = Limits(attempts=6, backoff_s=1, backoff_max_s=5)
+    limits = StoreLimits(attempts=6, backoff_s=1, backoff_max_s=5)
     store = GuardedStore(faulty, limits, sleep=note, draw=lambda low, high: high)
     faulty.script("head", *[Fault.UNAVAILABLE] * 6)
     with pytest.raises(StoreUnavailable):

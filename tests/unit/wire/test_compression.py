@@ -118,6 +118,38 @@ def test_a_bomb_costs_no_more_than_was_allowed(codec: int, bomb: bytes) -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize("size", [0x7FFFFFFF, 0xFFFFFFFF, 0x80000000, 9, 0x01000000])
+def test_a_snappy_chunk_that_claims_another_size_takes_no_memory(size: int) -> None:
+    """CVE-2023-34455 and CVE-2023-43642."""
+    framed = compress(SNAPPY, b"")[:16] + size.to_bytes(4, "big") + b"\x03\x08abc"
+    decompress(SNAPPY, compress(SNAPPY, b"x"))
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptMessage):
+            decompress(SNAPPY, framed)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("length", [4, 19, 300])
+@pytest.mark.parametrize("distance", [0, 2, 0xFFFF])
+def test_an_lz4_match_that_points_nowhere_shows_nothing_of_the_memory(distance: int, length: int) -> None:
+    """CVE-2025-12183 and CVE-2025-66566."""
+    header = lz4.frame.compress(b"", block_linked=False, content_checksum=False, store_size=False)[:7]
+    more = length - 19
+    lengths = b"" if more < 0 else b"\xff" * (more // 255) + bytes([more % 255])
+    block = bytes([0x10 | min(length - 4, 15)]) + b"a" + distance.to_bytes(2, "little") + lengths + b"\x50abcde"
+    left = [b"\xaa" * 100_000 for _ in range(20)]  # what somebody else had in it
+    del left
+    try:
+        found = decompress(LZ4, header + len(block).to_bytes(4, "little") + block + bytes(4))
+    except CorruptMessage:
+        return
+    assert distance == 0
+    assert set(found) <= set(b"abcde\0")
+
+
 def test_members_streams_and_frames_may_follow_one_another() -> None:
     assert decompress(GZIP, gzip.compress(b"one ") + gzip.compress(b"two")) == b"one two"
     assert decompress(SNAPPY, compress(SNAPPY, b"one ") + compress(SNAPPY, b"two")) == b"one two"

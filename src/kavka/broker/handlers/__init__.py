@@ -19,6 +19,7 @@ HANDLERS: tuple[str, ...] = (
     "alter_configs",
     "alter_partition",
     "alter_partition_reassignments",
+    "alter_replica_log_dirs",
     "alter_share_group_offsets",
     "alter_user_scram_credentials",
     "api_versions",
@@ -60,6 +61,7 @@ HANDLERS: tuple[str, ...] = (
     "fetch_snapshot",
     "find_coordinator",
     "get_replica_log_info",
+    "get_telemetry_subscriptions",
     "heartbeat",
     "incremental_alter_configs",
     "init_producer_id",
@@ -76,8 +78,10 @@ HANDLERS: tuple[str, ...] = (
     "offset_delete",
     "offset_fetch",
     "offset_for_leader_epoch",
+    "push_telemetry",
     "read_share_group_state",
     "read_share_group_state_summary",
+    "registry_call",
     "remove_raft_voter",
     "renew_delegation_token",
     "sasl_authenticate",
@@ -100,6 +104,9 @@ HANDLERS: tuple[str, ...] = (
 
 HOT: tuple[str, ...] = ("fetch", "produce")
 """Served straight from the frame by classes, see `dispatch`."""
+
+TELEMETRY: frozenset[int] = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
+"""Offered only where there is a page that shows what clients push."""
 
 AT_CONTROLLERS: Mapping[str, str] = {"fetch": "raft_fetch"}
 """The modules of APIs that mean something else on a controller listener than on a broker's."""

@@ -26,6 +26,7 @@ from kavka.model.errors import (
     UnknownTopicOrPartition,
 )
 from kavka.model.types import TopicPartition
+from kavka.pacing.turn import Turn
 from kavka.protocol.schemas.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -34,7 +35,6 @@ from kavka.protocol.schemas.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from kavka.quorum.turn import Turn
 from kavka.runtime.transactions import Transactions
 from kavka.security.acl import Operation, ResourceType
 
@@ -60,9 +60,9 @@ async def add_partitions_to_txn(
         return AddPartitionsToTxnResponse(throttle_time_ms=0, results_by_topic_v3_and_below=rows)
     ctx.require(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
     results = []
-    for one in request.transactions:
-        rows = await answer(one, ctx, transactions, view.image, turn)
-        results.append(AddPartitionsToTxnResult(transactional_id=one.transactional_id, topic_results=rows))
+    for transaction in request.transactions:
+        rows = await answer(transaction, ctx, transactions, view.image, turn)
+        results.append(AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=rows))
         await turn.breathe()
     return AddPartitionsToTxnResponse(throttle_time_ms=0, results_by_transaction=results)
 
@@ -76,9 +76,9 @@ async def answer(
     refused: dict[TopicPartition, int] = {}
     for topic in asked.topics:
         for index in topic.partitions:
-            partitions.append(one := TopicPartition(topic.name, index))
-            if code := missing(one, ctx, image):
-                refused[one] = code
+            partitions.append(tp := TopicPartition(topic.name, index))
+            if code := missing(tp, ctx, image):
+                refused[tp] = code
             await turn.breathe()
     if refused:
         codes = dict.fromkeys(partitions, OperationNotAttempted.code)

@@ -1,7 +1,7 @@
 """AllocateProducerIds: v0.
 
 Behaviour:  a broker gets a block of producer ids that nobody else has.
-Errors:     STALE_BROKER_EPOCH for another life of the broker, or one that is not registered.
+Errors:     STALE_BROKER_EPOCH for another incarnation of the broker, or one that is not registered.
 """
 
 from __future__ import annotations

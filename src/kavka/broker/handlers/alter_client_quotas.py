@@ -8,7 +8,7 @@ Errors:     one per entity: 42 for an entity or a quota that there is not, or a 
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler, on_cluster
+from kavka.broker.handlers.marks import Parts, handler, on_cluster
 from kavka.controller.quotas import Alteration
 from kavka.protocol.schemas.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -19,14 +19,18 @@ from kavka.quorum.controller_loop import ControllerLoop
 from kavka.security.acl import Operation
 
 
-@handler(AlterClientQuotasRequest, needs=on_cluster(Operation.ALTER_CONFIGS))
+@handler(
+    AlterClientQuotasRequest,
+    on_cluster(Operation.ALTER_CONFIGS),
+    Parts(("entries",), ("entries",), 200, unique=("entity",)),
+)
 async def alter_client_quotas(
     request: AlterClientQuotasRequest, ctx: Context, controller: ControllerLoop
 ) -> AlterClientQuotasResponse:
     """Change client quotas."""
     wanted = [
         Alteration(
-            tuple((one.entity_type, one.entity_name) for one in entry.entity),
+            tuple((component.entity_type, component.entity_name) for component in entry.entity),
             [(op.key, None if op.remove else op.value) for op in entry.ops],
         )
         for entry in request.entries

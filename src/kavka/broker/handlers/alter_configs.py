@@ -1,6 +1,6 @@
 """AlterConfigs: v0-2.
 
-Behaviour:  replaces all that is set for a resource; IncrementalAlterConfigs is the kinder way.
+Behaviour:  replaces all configs of a resource; IncrementalAlterConfigs is the kinder way.
 Errors:     one per resource: 42 for a malformed change (also of a broker's settings), 40 for a value that is not
             allowed, 3 for an unknown topic.
 """
@@ -42,14 +42,14 @@ async def alter_configs(
         forwarding,
     )
     rows = []
-    for one in request.resources:
-        error = outcomes[ConfigResource(one.resource_type, one.resource_name)]
+    for resource in request.resources:
+        error = outcomes[ConfigResource(resource.resource_type, resource.resource_name)]
         rows.append(
             AlterConfigsResourceResponse(
                 error_code=0 if error is None else error.code,
                 error_message=None if error is None else str(error),
-                resource_type=one.resource_type,
-                resource_name=one.resource_name,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
             )
         )
     return AlterConfigsResponse(throttle_time_ms=0, responses=rows)

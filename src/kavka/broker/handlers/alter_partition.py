@@ -1,10 +1,10 @@
 """AlterPartition: v2-3.
 
-Behaviour:  the leader of partitions changes who is in sync with it; answers when the changes are committed. Up to v2
+Behaviour:  the leader of partitions changes their ISR; answers when the changes are committed. Up to v2
             the in-sync replicas come without their broker epochs, which are then not checked.
 Errors:     one per partition: 100 unknown topic id, 3 unknown partition, 41 this controller knows less than the leader,
             74 older leader epoch, 95 older partition epoch, 42 not the leader or no possible ISR, 107 a replica that
-            may not be in sync, 108 the change was made and moved the leadership. STALE_BROKER_EPOCH for the whole.
+            may not be in the ISR, 108 the change was made and moved the leadership. STALE_BROKER_EPOCH for the whole.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ async def alter_partition(
     request: AlterPartitionRequest, ctx: Context, controller: ControllerLoop
 ) -> AlterPartitionResponse:
     """Change in-sync replicas."""
-    wanted = [isr_request(topic.topic_id, one) for topic in request.topics for one in topic.partitions]
+    wanted = [isr_request(topic.topic_id, partition) for topic in request.topics for partition in topic.partitions]
     decided = await controller.submit(
         lambda machine, _: machine.alter_partition(request.broker_id, request.broker_epoch, wanted)
     )
@@ -39,23 +39,23 @@ async def alter_partition(
     topics = [
         ResponseTopicData(
             topic_id=topic.topic_id,
-            partitions=[result(one.partition_index, next(outcomes)) for one in topic.partitions],
+            partitions=[result(partition.partition_index, next(outcomes)) for partition in topic.partitions],
         )
         for topic in request.topics
     ]
     return AlterPartitionResponse(throttle_time_ms=0, error_code=0, topics=topics)
 
 
-def isr_request(topic_id: Uuid, one: RequestPartitionData) -> IsrRequest:
+def isr_request(topic_id: Uuid, partition: RequestPartitionData) -> IsrRequest:
     """A partition's row as the controller takes it."""
-    known = tuple(InSync(state.broker_id, state.broker_epoch) for state in one.new_isr_with_epochs)
+    known = tuple(InSync(state.broker_id, state.broker_epoch) for state in partition.new_isr_with_epochs)
     return IsrRequest(
         topic_id,
-        one.partition_index,
-        one.leader_epoch,
-        one.partition_epoch,
-        known or tuple(map(InSync, one.new_isr)),
-        one.leader_recovery_state,
+        partition.partition_index,
+        partition.leader_epoch,
+        partition.partition_epoch,
+        known or tuple(map(InSync, partition.new_isr)),
+        partition.leader_recovery_state,
     )
 
 

@@ -1,8 +1,9 @@
 """AlterPartitionReassignments: v0-1.
 
-Behaviour:  starts moving partitions to other brokers, or (replicas null) ends a move; answers when that is committed,
-            not when the replicas have moved. From v1 a client can say that the number of replicas must stay.
-Errors:     one per partition: 3 unknown, 39 no possible assignment, 38 another number of replicas, 85 nothing to end.
+Behaviour:  starts the reassignment of partitions, or (replicas null) cancels one; answers when that is committed, not
+            when the new replicas are in sync. From v1 a client can say that the replication factor must stay.
+Errors:     one per partition: 3 unknown, 39 no possible assignment, 38 another replication factor, 85 nothing to
+            cancel.
 """
 
 from __future__ import annotations
@@ -32,9 +33,11 @@ async def alter_partition_reassignments(
     """Move partitions."""
     allowed = request.allow_replication_factor_change
     wanted = [
-        Reassign(topic.name, one.partition_index, None if one.replicas is None else tuple(one.replicas))
+        Reassign(
+            topic.name, partition.partition_index, None if partition.replicas is None else tuple(partition.replicas)
+        )
         for topic in request.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     ]
     decided = await controller.submit(
         lambda machine, _: machine.alter_reassignments(wanted, allow_replication_change=allowed)
@@ -42,7 +45,8 @@ async def alter_partition_reassignments(
     outcomes = iter(decided)
     responses = [
         ReassignableTopicResponse(
-            name=topic.name, partitions=[result(one.partition_index, next(outcomes)) for one in topic.partitions]
+            name=topic.name,
+            partitions=[result(partition.partition_index, next(outcomes)) for partition in topic.partitions],
         )
         for topic in request.topics
     ]

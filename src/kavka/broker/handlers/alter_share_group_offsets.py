@@ -1,7 +1,7 @@
 """AlterShareGroupOffsets: v0.
 
-Behaviour:  an empty share group begins at other offsets; one that is not there is made. Answered when the share
-            coordinators have it.
+Behaviour:  sets the share-partition start offsets of an empty share group; one that is not there is made. Answered when
+            the share coordinators have it.
 Errors:     of the whole request 24, 30, 35 while share.version is off, 68 the group has members, 69 it is of another
             type; one per partition: 3, 29, and what the share coordinator says.
 """
@@ -9,7 +9,7 @@ Errors:     of the whole request 24, 30, 35 while share.version is off, 68 the g
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import PER_ITEM, handler
+from kavka.broker.handlers.marks import PER_ITEM, Parts, handler
 from kavka.broker.sharing import require_share_groups
 from kavka.metadata.view import MetadataView
 from kavka.model.errors import InvalidGroupId, KafkaError, TopicAuthorizationFailed, UnknownTopicOrPartition
@@ -27,7 +27,7 @@ from kavka.security.acl import Operation, ResourceType
 UNKNOWN = UnknownTopicOrPartition("there is no such partition")
 
 
-@handler(AlterShareGroupOffsetsRequest, needs=PER_ITEM)
+@handler(AlterShareGroupOffsetsRequest, PER_ITEM, Parts(("topics", "partitions"), ("responses", "partitions"), 200))
 async def alter_share_group_offsets(
     request: AlterShareGroupOffsetsRequest, ctx: Context, shares: ShareGroups, view: MetadataView
 ) -> AlterShareGroupOffsetsResponse:
@@ -35,20 +35,26 @@ async def alter_share_group_offsets(
     require_share_groups(view.image)
     ctx.require(Operation.READ, ResourceType.GROUP, request.group_id)
     by_name = view.image.topics.by_name
-    allowed, refused = ctx.permitted(Operation.READ, ResourceType.TOPIC, request.topics, lambda one: one.topic_name)
+    allowed, refused = ctx.permitted(Operation.READ, ResourceType.TOPIC, request.topics, lambda topic: topic.topic_name)
     if not request.group_id:
         raise InvalidGroupId("a group id is missing")
-    known = [one for one in allowed if one.topic_name in by_name]
-    offsets = {one.topic_name: {row.partition_index: row.start_offset for row in one.partitions} for one in known}
+    known = [topic for topic in allowed if topic.topic_name in by_name]
+    offsets = {topic.topic_name: {row.partition_index: row.start_offset for row in topic.partitions} for topic in known}
     outcomes = await shares.alter_offsets(request.group_id, offsets)
-    ids = {one.topic_name: by_name[one.topic_name].id if one.topic_name in by_name else Uuid.ZERO for one in allowed}
-    ids |= {one.topic_name: by_name[one.topic_name].id for one in refused if one.topic_name in by_name}
+    ids = {
+        topic.topic_name: by_name[topic.topic_name].id if topic.topic_name in by_name else Uuid.ZERO
+        for topic in allowed
+    }
+    ids |= {topic.topic_name: by_name[topic.topic_name].id for topic in refused if topic.topic_name in by_name}
     return AlterShareGroupOffsetsResponse(
         throttle_time_ms=0,
         error_code=0,
         responses=[
-            *(answered(one, ids.get(one.topic_name, Uuid.ZERO), {}, TopicAuthorizationFailed()) for one in refused),
-            *(answered(one, ids[one.topic_name], outcomes, UNKNOWN) for one in allowed),
+            *(
+                answered(topic, ids.get(topic.topic_name, Uuid.ZERO), {}, TopicAuthorizationFailed())
+                for topic in refused
+            ),
+            *(answered(topic, ids[topic.topic_name], outcomes, UNKNOWN) for topic in allowed),
         ],
     )
 
@@ -61,7 +67,10 @@ def answered(
     return AlterShareGroupOffsetsResponseTopic(
         topic_name=asked.topic_name,
         topic_id=topic_id,
-        partitions=[row_of(one.partition_index, rows.get(one.partition_index, otherwise)) for one in asked.partitions],
+        partitions=[
+            row_of(partition.partition_index, rows.get(partition.partition_index, otherwise))
+            for partition in asked.partitions
+        ],
     )
 
 

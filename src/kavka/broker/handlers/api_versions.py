@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 
-from kavka.broker.context import BROKER, Context, Kind
-from kavka.broker.handlers import HANDLERS, HOT, IMPLEMENTED_FEATURES, latest_version, modules
+from kavka.broker.context import BROKER, Context, ListenerKind
+from kavka.broker.handlers import HANDLERS, HOT, IMPLEMENTED_FEATURES, TELEMETRY, latest_version, modules
 from kavka.broker.handlers.marks import NOTHING, handler
 from kavka.metadata.features import KRAFT_VERSION, SUPPORTED, advertised
 from kavka.metadata.live import LiveSettings
 from kavka.metadata.view import MetadataView
 from kavka.model.errors import InvalidRequest
-from kavka.model.settings import Values
+from kavka.model.settings import KAVKA_METRICS_LISTENER, Values
 from kavka.protocol.registry import API, ApiKey
 from kavka.protocol.schemas.api_versions import (
     ApiVersion,
@@ -30,7 +30,7 @@ SOFTWARE_SINCE = 3
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.\-]*[a-zA-Z0-9])?")
 
 
-def served(kind: Kind = BROKER, values: Values | None = None) -> list[ApiVersion]:
+def served(kind: ListenerKind = BROKER, values: Values | None = None) -> list[ApiVersion]:
     """The APIs of one kind of listener with their versions."""
     keys = modules(kind, (*HANDLERS, *HOT) if kind == BROKER else HANDLERS)
     return [
@@ -41,7 +41,7 @@ def served(kind: Kind = BROKER, values: Values | None = None) -> list[ApiVersion
             max_version=latest_version(api, values),
         )
         for api in API.values()
-        if api.key in keys
+        if api.key in keys and (api.key not in TELEMETRY or values is None or values[KAVKA_METRICS_LISTENER])
     ]
 
 

@@ -1,7 +1,7 @@
 """AssignReplicasToDirs: v0.
 
 Behaviour:  a broker says in which of its log directories replicas are, so that the controller knows what is lost with a
-            directory; a replica in one that is lost already is taken out of the ISR at once.
+            directory; a replica in one that is offline already leaves the ISR at once.
 Errors:     one per partition: 100 unknown topic id, 3 unknown partition, 6 no replica of this broker. For the whole:
             STALE_BROKER_EPOCH, UNSUPPORTED_VERSION before metadata.version 3.7-IV2.
 """
@@ -29,10 +29,10 @@ async def assign_replicas_to_dirs(
 ) -> AssignReplicasToDirsResponse:
     """Remember where replicas are."""
     replicas = [
-        InDirectory(directory.id, topic.topic_id, one.partition_index)
+        InDirectory(directory.id, topic.topic_id, partition.partition_index)
         for directory in request.directories
         for topic in directory.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     ]
     decided = await controller.submit(
         lambda machine, _: machine.assign_replicas_to_dirs(request.broker_id, request.broker_epoch, replicas)
@@ -44,7 +44,7 @@ async def assign_replicas_to_dirs(
             topics=[
                 ResponseTopicData(
                     topic_id=topic.topic_id,
-                    partitions=[result(one.partition_index, next(outcomes)) for one in topic.partitions],
+                    partitions=[result(partition.partition_index, next(outcomes)) for partition in topic.partitions],
                 )
                 for topic in directory.topics
             ],

@@ -1,9 +1,9 @@
 """BrokerHeartbeat: v0-2.
 
-Behaviour:  a broker says that it is there, how far it has read the metadata and what it wants; hears whether it is in
-            service and whether it may stop. When the connection closes and the broker is not heard again at once, it is
-            taken out of service without waiting for the end of its session.
-Errors:     STALE_BROKER_EPOCH for another life of the broker, or one that is not registered.
+Behaviour:  a broker says that it is there, how far it has read the metadata and what it wants; hears whether it is
+            fenced and whether it may shut down. When the connection closes and the broker is not heard again at once,
+            it is fenced without waiting for the end of its session.
+Errors:     STALE_BROKER_EPOCH for another incarnation of the broker, or one that is not registered.
 """
 
 from __future__ import annotations

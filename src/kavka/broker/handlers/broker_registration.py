@@ -1,10 +1,10 @@
 """BrokerRegistration: v0-4.
 
 Behaviour:  a broker says who it is, at each of its starts; it is fenced until its heartbeats show that it has read its
-            own registration. The epoch it gets tells this life of it from the others. It counts as a heartbeat: until
-            its session ends, or its connection closes, another life of it is refused.
-Errors:     104 another cluster, 101 the last life's session has not ended, 119 directories or features that cannot be,
-            35 features that do not fit the cluster, 102 a broker of the times of ZooKeeper.
+            own registration. The broker epoch tells this incarnation from the others. It counts as a heartbeat: until
+            its session ends, or its connection closes, another incarnation is refused.
+Errors:     104 another cluster, 101 the last incarnation's session has not ended, 119 directories or features that
+            cannot be, 35 features that do not fit the cluster, 102 a broker of the times of ZooKeeper.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Listener(Protocol):
     def security_protocol(self) -> int: ...
 
 
-class Feature(Protocol):
+class SupportedFeature(Protocol):
     """The levels of a feature as registrations name them."""
 
     @property
@@ -78,15 +78,19 @@ def watch(ctx: Context, controller: ControllerLoop, broker_id: int, epoch: int) 
 def endpoints(listeners: Iterable[Listener]) -> tuple[Endpoint, ...]:
     """Where a node is reached; raises InvalidRegistration."""
     found: dict[str, Endpoint] = {}
-    for one in listeners:
-        if not 0 <= one.security_protocol < len(SECURITY_PROTOCOLS):
-            raise InvalidRegistration(f"listener {one.name} has unknown security protocol {one.security_protocol}")
-        if one.name in found:
-            raise InvalidRegistration(f"there are two listeners named {one.name}")
-        found[one.name] = Endpoint(one.name, one.host, one.port, SECURITY_PROTOCOLS[one.security_protocol])
+    for listener in listeners:
+        if not 0 <= listener.security_protocol < len(SECURITY_PROTOCOLS):
+            raise InvalidRegistration(
+                f"listener {listener.name} has unknown security protocol {listener.security_protocol}"
+            )
+        if listener.name in found:
+            raise InvalidRegistration(f"there are two listeners named {listener.name}")
+        found[listener.name] = Endpoint(
+            listener.name, listener.host, listener.port, SECURITY_PROTOCOLS[listener.security_protocol]
+        )
     return tuple(found.values())
 
 
-def supported(features: Iterable[Feature]) -> dict[str, tuple[int, int]]:
+def supported(features: Iterable[SupportedFeature]) -> dict[str, tuple[int, int]]:
     """The levels of each feature that a node supports."""
-    return {one.name: (one.min_supported_version, one.max_supported_version) for one in features}
+    return {feature.name: (feature.min_supported_version, feature.max_supported_version) for feature in features}

@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe: v0-1.
 
-Behaviour:  consumer groups with their members, what these have and what they shall have.
+Behaviour:  consumer groups with their members, and the assignments and target assignments of these.
 Errors:     one per group: 14, 16, 24 no group id, 69 not there or of another type; 35 while group.version is off.
 """
 
@@ -34,9 +34,11 @@ async def consumer_group_describe(
         found = await groups.ask_each(ConsumerKind, allowed, ConsumerKind.describe, failed, named=True)
     except KafkaError as error:
         found = [failed(id_, error) for id_ in allowed]
-    found = [one if may_see_topics(one, ctx) else failed(one.group_id, TopicAuthorizationFailed()) for one in found]
+    found = [
+        group if may_see_topics(group, ctx) else failed(group.group_id, TopicAuthorizationFailed()) for group in found
+    ]
     if request.include_authorized_operations:
-        found = [one if one.error_code else with_operations(one, ctx) for one in found]
+        found = [group if group.error_code else with_operations(group, ctx) for group in found]
     not_allowed = [failed(id_, GroupAuthorizationFailed()) for id_ in refused]
     return ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=[*not_allowed, *found])
 
@@ -46,10 +48,10 @@ def may_see_topics(group: DescribedGroup, ctx: Context) -> bool:
     if ctx.session.guard is None:
         return True
     names = {
-        one.topic_name
+        topic.topic_name
         for member in group.members
         for assignment in (member.assignment, member.target_assignment)
-        for one in assignment.topic_partitions
+        for topic in assignment.topic_partitions
     }
     names.update(name for member in group.members for name in member.subscribed_topic_names)
     return all(ctx.allows(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in names)

@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat: v0-1.
 
-Behaviour:  answers once the group's records are committed, not when they are written. A member hears what it shall
-            have until it says that it has it, lest an answer was lost.
+Behaviour:  answers once the group's records are committed, not when they are written. A member is told its
+            assignment until it reports that it has it, lest an answer was lost.
 Errors:     35 while group.version is off; else what the group says: 25, 42, 69, 81, 82, 110, 111, 112, 128.
 """
 

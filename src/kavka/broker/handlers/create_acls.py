@@ -1,7 +1,7 @@
 """CreateAcls: v1-3.
 
-Behaviour:  each rule stands or falls by itself; one that is in force already counts as created.
-Errors:     one per rule: 42 a rule that would mean nothing, 54 no authorizer is configured.
+Behaviour:  each ACL stands or falls by itself; one that is there already counts as created.
+Errors:     one per ACL: 42 one that would mean nothing, 54 no authorizer is configured.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ async def create_acls(
         raise SecurityDisabled("No Authorizer is configured.")
     wanted = [
         Acl(
-            one.resource_type,
-            one.resource_name,
-            one.resource_pattern_type,
-            one.operation,
-            one.principal,
-            one.host,
-            one.permission_type,
+            creation.resource_type,
+            creation.resource_name,
+            creation.resource_pattern_type,
+            creation.operation,
+            creation.principal,
+            creation.host,
+            creation.permission_type,
         )
-        for one in request.creations
+        for creation in request.creations
     ]
     outcomes = await controller.submit(lambda machine, _: machine.create_acls(wanted))
     results = [

@@ -1,7 +1,7 @@
 """CreateDelegationToken: v1-3.
 
-Behaviour:  a token for who asks or, from v3, for another user (KIP-373); the broker looks at the connection and at the
-            rights, and the controller hands the token out.
+Behaviour:  a token for the client itself or, from v3, for another user (KIP-373); the broker looks at the connection
+            and at the rights, and the controller hands the token out.
 Errors:     64 on a connection that proves nothing or was logged in to by a token, 65 no right to create tokens for the
             owner, 67 a renewer that is no user, 61 no key for tokens is configured, 35 the cluster is too old for them.
 """
@@ -31,13 +31,13 @@ async def create_delegation_token(
         require_proof(ctx)
         if owner != ctx.principal:
             ctx.require(Operation.CREATE_TOKENS, ResourceType.USER, owner)
-        if any(one.principal_type != USER for one in request.renewers):
+        if any(renewer.principal_type != USER for renewer in request.renewers):
             raise InvalidPrincipalType("only users renew tokens")
     except KafkaError as error:
         return answer(owner, ctx, error, UNKNOWN_MS)
 
     async def create(request: CreateDelegationTokenRequest, ctx: Context) -> CreateDelegationTokenResponse:
-        renewers = [f"{one.principal_type}:{one.principal_name}" for one in request.renewers]
+        renewers = [f"{renewer.principal_type}:{renewer.principal_name}" for renewer in request.renewers]
         try:
             token = await controller.submit(
                 lambda machine, now_ms: machine.create_token(

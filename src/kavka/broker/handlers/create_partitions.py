@@ -1,6 +1,6 @@
 """CreatePartitions: v0-3.
 
-Behaviour:  the count is how many partitions the topic shall have in all; answers when they are committed.
+Behaviour:  the count is the total number of partitions of the topic; answers when they are committed.
 Errors:     one per topic; a topic named twice is INVALID_REQUEST.
 """
 
@@ -44,7 +44,7 @@ async def create_partitions(
         NewPartitions(
             topic.name,
             topic.count,
-            None if topic.assignments is None else [one.broker_ids for one in topic.assignments],
+            None if topic.assignments is None else [assignment.broker_ids for assignment in topic.assignments],
         )
         for topic in request.topics
         if topic.name not in outcomes

@@ -1,8 +1,8 @@
 """CreateTopics: v2-7.
 
-Behaviour:  answers when the topics are committed and the brokers in service know them, within the request's timeout
+Behaviour:  answers when the topics are committed and the unfenced brokers know them, within the request's timeout
             and two seconds at most; each topic stands or falls by itself.
-            From v5 the answer has the settings the topic got, from v7 its id.
+            From v5 the answer has the configs of the topic, from v7 its id.
 Errors:     one per topic; a name given twice is INVALID_REQUEST, and so is __cluster_metadata.
             What refuses the whole request (too many partitions, a failing disk) is said of each topic.
 """
@@ -89,7 +89,7 @@ def new_topic(topic: CreatableTopic) -> NewTopic:
         name=topic.name,
         partitions=topic.num_partitions,
         replication=topic.replication_factor,
-        assignments=[(one.partition_index, one.broker_ids) for one in topic.assignments],
+        assignments=[(assignment.partition_index, assignment.broker_ids) for assignment in topic.assignments],
         configs={config.name: config.value for config in topic.configs},
     )
 

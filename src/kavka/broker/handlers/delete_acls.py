@@ -1,7 +1,7 @@
 """DeleteAcls: v1-3.
 
-Behaviour:  ends all rules that a filter means, and says which those were.
-Errors:     one per filter: 42 types that are not known, or more rules than can be ended at once; 54 no authorizer.
+Behaviour:  deletes all ACLs that a filter matches, and says which those were.
+Errors:     one per filter: 42 types that are not known, or more ACLs than can be deleted at once; 54 no authorizer.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ async def delete_acls(
         raise SecurityDisabled("No Authorizer is configured.")
     filters = [
         AclFilter(
-            one.resource_type_filter,
-            one.resource_name_filter,
-            one.pattern_type_filter,
-            one.operation,
-            one.principal_filter,
-            one.host_filter,
-            one.permission_type,
+            acl_filter.resource_type_filter,
+            acl_filter.resource_name_filter,
+            acl_filter.pattern_type_filter,
+            acl_filter.operation,
+            acl_filter.principal_filter,
+            acl_filter.host_filter,
+            acl_filter.permission_type,
         )
-        for one in request.filters
+        for acl_filter in request.filters
     ]
     outcomes = await controller.submit(lambda machine, _: machine.delete_acls(filters))
     return DeleteAclsResponse(throttle_time_ms=0, filter_results=list(map(result, outcomes)))

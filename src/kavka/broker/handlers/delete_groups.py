@@ -1,7 +1,7 @@
 """DeleteGroups: v0-2.
 
-Behaviour:  empty groups go, with their offsets; share groups lose the states of their partitions first. A group named
-            twice is one.
+Behaviour:  deletes empty groups with their offsets, and of share groups the state of their partitions first. A group
+            named twice is one.
 Errors:     one per group: 68 it has members, 69 it is not there; of a share group what its states say.
 """
 

@@ -14,6 +14,7 @@ from kavka.broker.context import Context
 from kavka.broker.handlers.marks import PER_ITEM, Parts, handler
 from kavka.metadata.names import is_internal
 from kavka.model.errors import InvalidTopicException, KafkaError, KafkaStorageError
+from kavka.model.types import TopicPartition
 from kavka.protocol.schemas.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -24,11 +25,9 @@ from kavka.protocol.schemas.delete_records import (
 from kavka.replica.checkpoints import Checkpoints
 from kavka.replica.committing import Awaited, Errors, ReplicasWait, deleted
 from kavka.replica.manager import ReplicaManager
-from kavka.replica.waiting import Waiting
+from kavka.replica.waiting import Purgatory
 from kavka.security.acl import Operation, ResourceType
 from kavka.storage.files import LOG_STARTS
-
-Place = tuple[str, int]
 
 
 @handler(DeleteRecordsRequest, PER_ITEM, Parts(("topics", "partitions"), ("topics", "partitions"), 200))
@@ -36,27 +35,27 @@ async def delete_records(
     request: DeleteRecordsRequest, ctx: Context, replicas: ReplicaManager, checkpoints: Checkpoints
 ) -> DeleteRecordsResponse:
     """Delete the records of partitions below given offsets."""
-    awaited: dict[Place, Awaited] = {}
-    failed: dict[Place, KafkaError] = {}
+    awaited: dict[TopicPartition, Awaited] = {}
+    failed: dict[TopicPartition, KafkaError] = {}
     for topic in request.topics:
         for row in topic.partitions:
-            place = topic.name, row.partition_index
+            tp = TopicPartition(topic.name, row.partition_index)
             try:
                 ctx.require(Operation.DELETE, ResourceType.TOPIC, topic.name)
-                awaited[place] = delete(topic.name, row, replicas)
+                awaited[tp] = delete(topic.name, row, replicas)
             except KafkaError as error:
-                failed[place] = error
+                failed[tp] = error
     lost = await checkpoints.write(LOG_STARTS)
-    for place, one in awaited.items():
-        if replicas.held(*place) is one.partition and replicas.directory_of(one.partition) in lost:
-            failed[place] = KafkaStorageError("a restart would bring the records back")
-    waiting = {place: one for place, one in awaited.items() if one.partition.low_watermark < one.offset}
+    for tp, deletion in awaited.items():
+        if replicas.held(*tp) is deletion.partition and replicas.directory_of(deletion.partition) in lost:
+            failed[tp] = KafkaStorageError("a restart would bring the records back")
+    waiting = {tp: deletion for tp, deletion in awaited.items() if deletion.partition.low_watermark < deletion.offset}
     if waiting:
         failed = {**await on_all_replicas(waiting, request.timeout_ms), **failed}
 
     def result(topic: str, index: int) -> DeleteRecordsPartitionResult:
-        error = failed.get((topic, index))
-        low = -1 if error is not None else awaited[topic, index].partition.low_watermark
+        error = failed.get(TopicPartition(topic, index))
+        low = -1 if error is not None else awaited[TopicPartition(topic, index)].partition.low_watermark
         code = 0 if error is None else error.code
         return DeleteRecordsPartitionResult(partition_index=index, low_watermark=low, error_code=code)
 
@@ -79,14 +78,14 @@ def delete(topic: str, row: DeleteRecordsPartition, replicas: ReplicaManager) ->
     return Awaited(partition, partition.delete_records(row.offset), partition.led_since)
 
 
-async def on_all_replicas(awaited: Mapping[Place, Awaited], timeout_ms: int) -> Errors[Place]:
+async def on_all_replicas(awaited: Mapping[TopicPartition, Awaited], timeout_ms: int) -> Errors[TopicPartition]:
     """Wait for the other replicas; the errors of partitions that were not there in time."""
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[Errors[Place]] = loop.create_future()
+    done: asyncio.Future[Errors[TopicPartition]] = loop.create_future()
 
-    def answer(errors: Errors[Place]) -> None:
+    def answer(errors: Errors[TopicPartition]) -> None:
         if not done.done():  # else the client has gone
             done.set_result(errors)
 
-    ReplicasWait(awaited, deleted, answer).park(timeout_ms, Waiting(loop))
+    ReplicasWait(awaited, deleted, answer).park(timeout_ms, Purgatory(loop))
     return await done

@@ -1,6 +1,6 @@
 """DeleteShareGroupOffsets: v0.
 
-Behaviour:  an empty share group forgets where it is in topics. Answered when the share coordinators have forgotten.
+Behaviour:  deletes the offsets of topics from an empty share group. Answered when the share coordinators have done it.
 Errors:     of the whole request 24, 30, 35 while share.version is off, 68 the group has members, 69 it is not there;
             one per topic: 3 nothing to delete, 29, and what the share coordinator says.
 """
@@ -8,7 +8,7 @@ Errors:     of the whole request 24, 30, 35 while share.version is off, 68 the g
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import PER_ITEM, handler
+from kavka.broker.handlers.marks import PER_ITEM, Parts, handler
 from kavka.broker.sharing import require_share_groups
 from kavka.metadata.view import MetadataView
 from kavka.model.errors import InvalidGroupId, KafkaError, TopicAuthorizationFailed, UnknownTopicOrPartition
@@ -22,14 +22,14 @@ from kavka.runtime.share_groups import ShareGroups
 from kavka.security.acl import Operation, ResourceType
 
 
-@handler(DeleteShareGroupOffsetsRequest, needs=PER_ITEM)
+@handler(DeleteShareGroupOffsetsRequest, PER_ITEM, Parts(("topics",), ("responses",), 200))
 async def delete_share_group_offsets(
     request: DeleteShareGroupOffsetsRequest, ctx: Context, shares: ShareGroups, view: MetadataView
 ) -> DeleteShareGroupOffsetsResponse:
     """Forget where a share group starts."""
     require_share_groups(view.image)
     ctx.require(Operation.DELETE, ResourceType.GROUP, request.group_id)
-    names = [one.topic_name for one in request.topics]
+    names = [topic.topic_name for topic in request.topics]
     allowed, refused = ctx.permitted(Operation.READ, ResourceType.TOPIC, names, str)
     if not request.group_id:
         raise InvalidGroupId("a group id is missing")

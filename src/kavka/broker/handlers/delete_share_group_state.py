@@ -1,6 +1,6 @@
 """DeleteShareGroupState: v0.
 
-Behaviour:  the group coordinator has the state of share partitions forgotten; what is not there is.
+Behaviour:  the group coordinator has the state of share partitions deleted; no state counts as deleted.
 Errors:     one per partition: 3 no such topic, 14, 16, 31, 42 not a partition.
 """
 

@@ -8,7 +8,7 @@ Errors:     one per topic: 3 unknown name, 100 unknown id, 42 named twice, or na
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
+from typing import Final, NamedTuple
 
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import PER_ITEM, handler
@@ -38,6 +38,13 @@ STRICT_SINCE: Final = 5
 """From this version on a topic is refused (89) when the quota for changes is used up; before, its client waits."""
 
 
+class NameAndId(NamedTuple):
+    """How a request names a topic: by one of both."""
+
+    name: str | None
+    topic_id: Uuid
+
+
 @handler(DeleteTopicsRequest, needs=PER_ITEM)
 async def delete_topics(
     request: DeleteTopicsRequest, ctx: Context, controller: ControllerLoop, settings: LiveSettings, quotas: Quotas
@@ -47,7 +54,7 @@ async def delete_topics(
     asked = [*named, *request.topics]
     if not settings[DELETE_TOPIC_ENABLE]:
         refused = TopicDeletionDisabled() if ctx.api_version >= 3 else InvalidRequest("topics are not deleted here")
-        return DeleteTopicsResponse(throttle_time_ms=0, responses=[result(one, refused) for one in asked])
+        return DeleteTopicsResponse(throttle_time_ms=0, responses=[result(topic, refused) for topic in asked])
     mutations = quotas.mutations(ctx, strict_since=STRICT_SINCE)
     rows, chosen = sorted_out(asked, controller.image.topics, ctx)
     if chosen:
@@ -69,10 +76,10 @@ def sorted_out(
     rows: list[DeletableTopicResult] = []
     chosen: dict[Uuid, str] = {}
     twice: set[Uuid] = set()
-    times = Counter((one.name, one.topic_id) for one in asked)
+    times = Counter(NameAndId(topic.name, topic.topic_id) for topic in asked)
     # Ids come first, so that a name that means the same topic is the one that is refused.
-    for key in sorted(times, key=lambda key: key[0] is not None):
-        state = DeleteTopicState(name=key[0], topic_id=key[1])
+    for key in sorted(times, key=lambda key: key.name is not None):
+        state = DeleteTopicState(name=key.name, topic_id=key.topic_id)
         try:
             id_, name = resolve(state, times[key], topics)
             if not may_delete(name, ctx):
@@ -102,27 +109,27 @@ def may_delete(name: str, ctx: Context) -> bool:
     )
 
 
-def resolve(one: DeleteTopicState, times: int, topics: TopicsImage) -> tuple[Uuid, str]:
+def resolve(state: DeleteTopicState, times: int, topics: TopicsImage) -> tuple[Uuid, str]:
     """The id and name of a topic that may be deleted."""
-    if one.name is not None and one.topic_id != Uuid.ZERO:
+    if state.name is not None and state.topic_id != Uuid.ZERO:
         raise InvalidRequest("a topic is named either by name or by id")
-    if one.name is None and one.topic_id == Uuid.ZERO:
+    if state.name is None and state.topic_id == Uuid.ZERO:
         raise InvalidRequest("a topic is named neither by name nor by id")
     if times > 1:
         raise InvalidRequest("a topic is named more than once")
-    topic = topics.by_id.get(one.topic_id) if one.name is None else topics.by_name.get(one.name)
+    topic = topics.by_id.get(state.topic_id) if state.name is None else topics.by_name.get(state.name)
     if topic is None:
-        if one.name is None:
-            raise UnknownTopicId(f"there is no topic with id {one.topic_id}")
-        raise UnknownTopicOrPartition(f"there is no topic {one.name}")
+        if state.name is None:
+            raise UnknownTopicId(f"there is no topic with id {state.topic_id}")
+        raise UnknownTopicOrPartition(f"there is no topic {state.name}")
     return topic.id, topic.name
 
 
-def result(one: DeleteTopicState, error: KafkaError | None) -> DeletableTopicResult:
+def result(state: DeleteTopicState, error: KafkaError | None) -> DeletableTopicResult:
     """A topic's row."""
     return DeletableTopicResult(
-        name=one.name,
-        topic_id=one.topic_id,
+        name=state.name,
+        topic_id=state.topic_id,
         error_code=0 if error is None else error.code,
         error_message=None if error is None else str(error),
     )

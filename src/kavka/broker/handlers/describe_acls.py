@@ -1,6 +1,6 @@
 """DescribeAcls: v1-3.
 
-Behaviour:  the access rules that a filter means, grouped by the resources that they are about.
+Behaviour:  the ACLs that a filter matches, grouped by resource.
 Errors:     42 for a filter with types that are not known; 54 where no authorizer is configured.
 """
 
@@ -40,8 +40,10 @@ async def describe_acls(request: DescribeAclsRequest, ctx: Context, gate: Gate) 
         if not wanted.matches(acl):
             continue
         resource = resources.setdefault(
-            acl[:3],
-            DescribeAclsResource(resource_type=acl[0], resource_name=acl[1], pattern_type=acl[2], acls=[]),
+            (acl.resource_type, acl.resource_name, acl.pattern_type),
+            DescribeAclsResource(
+                resource_type=acl.resource_type, resource_name=acl.resource_name, pattern_type=acl.pattern_type, acls=[]
+            ),
         )
         resource.acls.append(
             AclDescription(

@@ -1,6 +1,6 @@
 """DescribeClientQuotas: v0-1.
 
-Behaviour:  the quotas of users, client ids and addresses that a filter means; an empty filter means all.
+Behaviour:  the quotas of users, client ids and addresses that a filter matches; an empty filter matches all.
 Errors:     42 for a filter that contradicts itself, 35 for a type of entity that there is not.
 """
 
@@ -25,7 +25,9 @@ async def describe_client_quotas(
     request: DescribeClientQuotasRequest, ctx: Context, view: MetadataView
 ) -> DescribeClientQuotasResponse:
     """Show client quotas."""
-    wanted = [Component(one.entity_type, one.match_type, one.match) for one in request.components]
+    wanted = [
+        Component(component.entity_type, component.match_type, component.match) for component in request.components
+    ]
     entries = [
         EntryData(
             entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],

@@ -71,8 +71,8 @@ def broker_rows(image: MetadataImage, listener: str, *, fenced: bool) -> list[De
 def controller_rows(image: MetadataImage, listener: str) -> list[DescribeClusterBroker]:
     """The controllers that have registered with a listener."""
     return [
-        DescribeClusterBroker(broker_id=one.id, host=endpoint.host, port=endpoint.port, rack=None)
-        for one in image.cluster.controllers.values()
-        for endpoint in one.endpoints
+        DescribeClusterBroker(broker_id=controller.id, host=endpoint.host, port=endpoint.port, rack=None)
+        for controller in image.cluster.controllers.values()
+        for endpoint in controller.endpoints
         if endpoint.listener == listener
     ]

@@ -102,7 +102,10 @@ def row(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourc
         read_only=entry.read_only,
         config_source=entry.source.value,
         is_sensitive=entry.sensitive,
-        synonyms=[DescribeConfigsSynonym(name=one.name, value=one.value, source=one.source.value) for one in synonyms],
+        synonyms=[
+            DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source.value)
+            for synonym in synonyms
+        ],
         config_type=entry.type_code,
         documentation=entry.documentation if request.include_documentation else None,
     )

@@ -35,10 +35,10 @@ async def describe_delegation_token(
         raise DelegationTokenAuthDisabled
     wanted = None
     if request.owners is not None:
-        wanted = {f"{one.principal_type}:{one.principal_name}" for one in request.owners}
+        wanted = {f"{owner.principal_type}:{owner.principal_name}" for owner in request.owners}
     tokens = [
         described(record, secrets, ctx)
-        for record in view.image.kept.tokens.values()
+        for record in view.image.security.tokens.values()
         if (wanted is None or not wanted.isdisjoint(holders(record))) and shown(record, ctx)
     ]
     return DescribeDelegationTokenResponse(error_code=0, tokens=tokens, throttle_time_ms=0)

@@ -22,9 +22,11 @@ async def describe_groups(request: DescribeGroupsRequest, ctx: Context, groups: 
     """Describe classic groups."""
     version = ctx.api_version
     allowed, refused = ctx.permitted(Operation.DESCRIBE, ResourceType.GROUP, request.groups, str)
-    found = await groups.ask_each(ClassicKind, allowed, lambda kind, some: kind.describe(some, version), failed)
+    found = await groups.ask_each(
+        ClassicKind, allowed, lambda kind, group_ids: kind.describe(group_ids, version), failed
+    )
     if request.include_authorized_operations:
-        found = [one if one.error_code else with_operations(one, ctx) for one in found]
+        found = [group if group.error_code else with_operations(group, ctx) for group in found]
     return DescribeGroupsResponse(groups=[*(failed(id_, GroupAuthorizationFailed()) for id_ in refused), *found])
 
 

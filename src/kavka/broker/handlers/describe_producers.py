@@ -1,6 +1,6 @@
 """DescribeProducers: v0.
 
-Behaviour:  the producers a replica remembers, be it the leader or not, with their sequence and ongoing transaction.
+Behaviour:  the producer state of a replica, be it the leader or not: last sequences and ongoing transactions.
 Errors:     one per partition; an invalid name is INVALID_TOPIC_EXCEPTION. Of a topic that is there the code says all.
 """
 

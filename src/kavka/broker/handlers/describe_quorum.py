@@ -1,6 +1,6 @@
 """DescribeQuorum: v0-2.
 
-Behaviour:  who leads the metadata quorum, how far each replica is, and from v2 where the voters are.
+Behaviour:  the leader of the metadata quorum, the log end offset of each replica, and from v2 the endpoints of voters.
 Errors:     per partition: anything but partition 0 of __cluster_metadata is UNKNOWN_TOPIC_OR_PARTITION; only the leader
             can tell, others are NOT_LEADER_OR_FOLLOWER.
 """
@@ -12,6 +12,7 @@ from kavka.broker.handlers.marks import handler, on_cluster
 from kavka.metadata.names import CLUSTER_METADATA
 from kavka.model.errors import KafkaError, NotLeaderOrFollower, UnknownTopicOrPartition
 from kavka.model.types import Uuid
+from kavka.pacing.turn import Turn
 from kavka.protocol.schemas.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -23,7 +24,6 @@ from kavka.protocol.schemas.describe_quorum import (
 )
 from kavka.quorum.controller_loop import ControllerLoop
 from kavka.quorum.status import QuorumStatus, ReplicaStatus
-from kavka.quorum.turn import Turn
 from kavka.security.acl import Operation
 
 
@@ -32,14 +32,16 @@ async def describe_quorum(
     request: DescribeQuorumRequest, ctx: Context, controller: ControllerLoop
 ) -> DescribeQuorumResponse:
     """Describe the metadata quorum."""
-    asked = [(topic.topic_name, one.partition_index) for topic in request.topics for one in topic.partitions]
+    asked = [
+        (topic.topic_name, partition.partition_index) for topic in request.topics for partition in topic.partitions
+    ]
     if asked != [(CLUSTER_METADATA, 0)]:
         why = UnknownTopicOrPartition(f"the quorum is about partition 0 of {CLUSTER_METADATA}")
         topics, turn = [], Turn()
         for topic in request.topics:
             rows = []
-            for one in topic.partitions:
-                rows.append(refused(one.partition_index, why))
+            for partition in topic.partitions:
+                rows.append(refused(partition.partition_index, why))
                 await turn.breathe()
             topics.append(ResponseTopicData(topic_name=topic.topic_name, partitions=rows))
             await turn.breathe()
@@ -49,11 +51,10 @@ async def describe_quorum(
         partitions = [refused(0, NotLeaderOrFollower(f"node {controller.node_id} does not lead the quorum"))]
         topics = [ResponseTopicData(topic_name=CLUSTER_METADATA, partitions=partitions)]
         return DescribeQuorumResponse(error_code=0, error_message="", topics=topics)
-    partition = described(status, ctx.api_version)
     return DescribeQuorumResponse(
         error_code=0,
         error_message="",
-        topics=[ResponseTopicData(topic_name=CLUSTER_METADATA, partitions=[partition])],
+        topics=[ResponseTopicData(topic_name=CLUSTER_METADATA, partitions=[described(status, ctx.api_version)])],
         nodes=nodes(status) if ctx.api_version >= 2 else [],
     )
 
@@ -81,19 +82,19 @@ def described(status: QuorumStatus, version: int) -> ResponsePartitionData:
         leader_id=status.leader_id,
         leader_epoch=status.leader_epoch,
         high_watermark=status.high_watermark,
-        current_voters=[replica(one, version) for one in status.voters],
-        observers=[replica(one, version) for one in status.observers],
+        current_voters=[replica(voter, version) for voter in status.voters],
+        observers=[replica(observer, version) for observer in status.observers],
     )
 
 
-def replica(one: ReplicaStatus, version: int) -> ReplicaState:
+def replica(status: ReplicaStatus, version: int) -> ReplicaState:
     """How far a replica is."""
     return ReplicaState(
-        replica_id=one.id,
-        replica_directory_id=one.directory_id if version >= 2 else Uuid.ZERO,
-        log_end_offset=one.log_end_offset,
-        last_fetch_timestamp=one.last_fetch_ms,
-        last_caught_up_timestamp=one.last_caught_up_ms,
+        replica_id=status.id,
+        replica_directory_id=status.directory_id if version >= 2 else Uuid.ZERO,
+        log_end_offset=status.log_end_offset,
+        last_fetch_timestamp=status.last_fetch_ms,
+        last_caught_up_timestamp=status.last_caught_up_ms,
     )
 
 
@@ -102,7 +103,9 @@ def nodes(status: QuorumStatus) -> list[Node]:
     return [
         Node(
             node_id=voter.key.id,
-            listeners=[Listener(name=one.listener, host=one.host, port=one.port) for one in voter.endpoints],
+            listeners=[
+                Listener(name=endpoint.listener, host=endpoint.host, port=endpoint.port) for endpoint in voter.endpoints
+            ],
         )
         for voter in status.nodes
     ]

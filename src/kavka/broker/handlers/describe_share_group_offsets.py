@@ -1,9 +1,9 @@
 """DescribeShareGroupOffsets: v0-1.
 
-Behaviour:  where share groups start in partitions, and from v1 how many records are before them; all partitions that
-            have a state where no topics are named. What is not known is -1, and no error.
-Errors:     one per group: 14, 16, 24 no group id, 30, 35 while share.version is off; one per partition: 29, and what
-            keeps its end from being known.
+Behaviour:  the share-partition start offsets of groups, and from v1 their lag; of all partitions that have a state
+            where no topics are named. What is not known is -1, and no error.
+Errors:     one per group: 14, 16, 24 no group id, 30, 35 while share.version is off; one per partition: 29, and why
+            its end offset is not known.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ async def described(
         allowed, _ = ctx.permitted(Operation.DESCRIBE, ResourceType.TOPIC, everywhere, lambda id_: by_id[id_].name)
         found = await shares.positions(group.group_id, {id_: everywhere[id_] for id_ in allowed})
         return [topic(by_id[id_].name, id_, everywhere[id_], rows) for id_, rows in found.items()]
-    named, refused = ctx.permitted(Operation.DESCRIBE, ResourceType.TOPIC, group.topics, lambda one: one.topic_name)
-    there = {by_name[one.topic_name].id: one for one in named if one.topic_name in by_name}
-    found = await shares.positions(group.group_id, {id_: one.partitions for id_, one in there.items()})
+    named, refused = ctx.permitted(Operation.DESCRIBE, ResourceType.TOPIC, group.topics, lambda asked: asked.topic_name)
+    there = {by_name[asked.topic_name].id: asked for asked in named if asked.topic_name in by_name}
+    found = await shares.positions(group.group_id, {id_: asked.partitions for id_, asked in there.items()})
     return [
         *(topic(there[id_].topic_name, id_, there[id_].partitions, rows) for id_, rows in found.items()),
-        *(nowhere(one, NO_POSITION) for one in named if one.topic_name not in by_name),
-        *(nowhere(one, NO_POSITION._replace(error=TopicAuthorizationFailed())) for one in refused),
+        *(nowhere(asked, NO_POSITION) for asked in named if asked.topic_name not in by_name),
+        *(nowhere(asked, NO_POSITION._replace(error=TopicAuthorizationFailed())) for asked in refused),
     ]
 
 
@@ -89,12 +89,12 @@ def topic(name: str, topic_id: Uuid, indexes: list[int], positions: list[SharePo
         partitions=[
             DescribeShareGroupOffsetsResponsePartition(
                 partition_index=index,
-                start_offset=one.start_offset,
-                leader_epoch=one.leader_epoch,
-                lag=one.lag,
-                error_code=0 if one.error is None else one.error.code,
-                error_message=None if one.error is None else one.error.message or None,
+                start_offset=position.start_offset,
+                leader_epoch=position.leader_epoch,
+                lag=position.lag,
+                error_code=0 if position.error is None else position.error.code,
+                error_message=None if position.error is None else position.error.message or None,
             )
-            for index, one in zip(indexes, positions, strict=True)
+            for index, position in zip(indexes, positions, strict=True)
         ],
     )

@@ -17,6 +17,7 @@ from kavka.metadata.view import MetadataView
 from kavka.model.errors import InvalidRequest, TopicAuthorizationFailed
 from kavka.model.settings import MAX_REQUEST_PARTITION_SIZE_LIMIT
 from kavka.model.types import Uuid
+from kavka.pacing.turn import Turn
 from kavka.protocol.schemas.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -24,7 +25,6 @@ from kavka.protocol.schemas.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from kavka.quorum.turn import Turn
 from kavka.security.acl import Operation, ResourceType
 
 
@@ -73,18 +73,18 @@ def partition_rows(
     """Some partitions of a topic."""
     rows = []
     for index in range(first, min(len(topic.partitions), first + count)):
-        one = topic.partitions[index]
+        partition = topic.partitions[index]
         rows.append(
             DescribeTopicPartitionsResponsePartition(
                 error_code=0,
                 partition_index=index,
-                leader_id=one.leader if has_listener(image, one.leader, listener) else -1,
-                leader_epoch=one.leader_epoch,
-                replica_nodes=list(one.replicas),
-                isr_nodes=list(one.isr),
-                eligible_leader_replicas=list(one.elr),
-                last_known_elr=list(one.last_known_elr),
-                offline_replicas=offline_replicas(image, one, listener),
+                leader_id=partition.leader if has_listener(image, partition.leader, listener) else -1,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=list(partition.replicas),
+                isr_nodes=list(partition.isr),
+                eligible_leader_replicas=list(partition.elr),
+                last_known_elr=list(partition.last_known_elr),
+                offline_replicas=offline_replicas(image, partition, listener),
             )
         )
     return rows

@@ -54,8 +54,8 @@ async def describe(ctx: Context, transactional_id: str, transactions: Transactio
         producer_id=found.producer_id,
         producer_epoch=found.producer_epoch,
         topics=[
-            TopicData(topic=one.topic, partitions=one.partition_ids)
-            for one in by_topic(found.partitions)
-            if ctx.allows(Operation.DESCRIBE, ResourceType.TOPIC, one.topic, asked=False)
+            TopicData(topic=topic.topic, partitions=topic.partition_ids)
+            for topic in by_topic(found.partitions)
+            if ctx.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic, asked=False)
         ],
     )

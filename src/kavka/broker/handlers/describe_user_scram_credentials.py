@@ -12,13 +12,13 @@ from kavka.broker.context import Context
 from kavka.broker.handlers.marks import handler, on_cluster
 from kavka.metadata.view import MetadataView
 from kavka.model.errors import DuplicateResource, ResourceNotFound
+from kavka.pacing.turn import Turn
 from kavka.protocol.schemas.describe_user_scram_credentials import (
     CredentialInfo,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from kavka.quorum.turn import Turn
 from kavka.security.acl import Operation
 
 
@@ -28,7 +28,7 @@ async def describe_user_scram_credentials(
 ) -> DescribeUserScramCredentialsResponse:
     """Show who can log in how."""
     known: dict[str, list[CredentialInfo]] = {}
-    for record in view.image.kept.scram.values():
+    for record in view.image.security.scram.values():
         info = CredentialInfo(mechanism=record.mechanism, iterations=record.iterations)
         known.setdefault(record.name, []).append(info)
     times = Counter(user.name for user in request.users) if request.users else Counter(known.keys())

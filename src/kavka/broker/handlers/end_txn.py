@@ -1,6 +1,6 @@
 """EndTxn: v0-5.
 
-Behaviour:  answers once it is decided and remembered how the transaction ends; its markers are written afterwards.
+Behaviour:  answers once the prepared commit or abort is in the transaction log; the markers are written afterwards.
             From v5 on (transaction version 2, KIP-890) the producer goes on with the epoch in the answer.
 Errors:     14, 15, 16; 42 without a transactional id; 48 where there is nothing to end, or it has ended otherwise;
             49 for another producer's id; 51 while the last transaction is being ended; 90 (before v2: 47) when fenced.

@@ -1,8 +1,8 @@
 """Envelope: v0.
 
-Behaviour:  a broker sends a client's request on to the controller, with who asked from where; it is served as if the
+Behaviour:  a broker forwards a client's request to the controller, with who asked from where; it is served as if the
             client had asked here. Only on controller listeners.
-Errors:     42 for a bad address or an API that is never sent on, 97 for a principal that cannot be read, 35 for a
+Errors:     42 for a bad address or an API that is never forwarded, 97 for a principal that cannot be read, 35 for a
             request that cannot be read, 41 when this node is not the active controller.
 """
 
@@ -46,7 +46,12 @@ async def envelope(request: EnvelopeRequest, ctx: Context, handlers: Served, gat
         token_authenticated=by_token,
     )
     client = replace(
-        ctx, api_key=header.api_key, api_version=header.api_version, client_id=header.client_id, session=session
+        ctx,
+        api_key=header.api_key,
+        api_version=header.api_version,
+        client_id=header.client_id,
+        session=session,
+        forwarded=True,
     )
     answer = await handlers.serve(body, client)
     if refuses(answer, NotController.code):

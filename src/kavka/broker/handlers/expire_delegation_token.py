@@ -1,8 +1,8 @@
 """ExpireDelegationToken: v1-2.
 
-Behaviour:  ends a token after a period, at once where that is negative; the answer is when.
+Behaviour:  expires a token after a period, at once where that is negative; the answer is when.
 Errors:     64 on a connection that proves nothing or was logged in to by a token, 62 no token has this secret, 63 it is
-            another's, 66 its time is over already, 61 no key for tokens is configured, 35 the cluster is too old for
+            another's, 66 it is expired already, 61 no key for tokens is configured, 35 the cluster is too old for
             them.
 """
 

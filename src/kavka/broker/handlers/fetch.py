@@ -2,8 +2,8 @@
 
 Behaviour:  waits up to max_wait_ms for min_bytes; the first partition with data gives at least one whole batch,
             however small the limits, and the others nothing rather than a piece of one; a session (KIP-227) is
-            told only what is new. Followers read what is not committed yet; consumers that know how to (v11)
-            read from followers, or are sent to one (KIP-392).
+            told only what is new. Followers read past the high watermark; consumers that know how to (v11) read from
+            followers, or are sent to one (KIP-392).
 Errors:     one per partition, answered at once; session errors for the whole request.
 """
 
@@ -21,7 +21,7 @@ from kavka.net.responses import PENDING, Reply
 from kavka.replica.fetching import FetchEntry, FetchSessions, FetchSet
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.reading import FetchAttempt, FetchedTopics, FetchLimits
-from kavka.replica.waiting import Waiting
+from kavka.replica.waiting import Purgatory
 from kavka.replication.isr import BrokerEpoch
 
 READ_COMMITTED = 1
@@ -31,15 +31,15 @@ FOLLOWERS_SINCE = 11
 LEADERS_SINCE = 16
 
 
-class Fetch:
+class FetchHandler:
     """Serves Fetch straight from the frame."""
 
     def __init__(
-        self, replicas: ReplicaManager, sessions: FetchSessions, waiting: Waiting, clock: Clock, max_bytes: int
+        self, replicas: ReplicaManager, sessions: FetchSessions, purgatory: Purgatory, clock: Clock, max_bytes: int
     ) -> None:
         self._replicas = replicas
         self._sessions = sessions
-        self._waiting = waiting
+        self._purgatory = purgatory
         self._clock = clock
         self._max_bytes = max_bytes
 
@@ -86,7 +86,7 @@ class Fetch:
                 listener = connection.session.listener
                 slot.answer(self._with_errors(listener, version, correlation_id, scope.id, topics))
 
-        attempt.park(wait_ms, self._waiting, answer, lambda: slot.closed)
+        attempt.park(wait_ms, self._purgatory, answer, lambda: slot.closed)
         return PENDING
 
     def _withheld(

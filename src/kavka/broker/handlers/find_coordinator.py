@@ -53,7 +53,7 @@ async def find_coordinator(
             refused = error
     rows = [find(key, request.key_type, coordinator, ctx, view, refused) for key in keys]
     if coordinator is not None:
-        rows = [await when_served(one, view, coordinator) for one in rows]
+        rows = [await when_served(row, view, coordinator) for row in rows]
     if ctx.api_version >= 4:
         return FindCoordinatorResponse(coordinators=rows)
     found = rows[0]

@@ -1,13 +1,13 @@
 """GetReplicaLogInfo: v0.
 
-Behaviour:  tells a controller how far this broker's replicas are, led or not (KIP-966). Only nodes of ours ask for it.
+Behaviour:  tells a controller the log end offsets of this broker's replicas (KIP-966). Only nodes of ours ask for it.
 Errors:     one per partition: 3 or 100 for one that is not here, 56 where its log cannot be read.
 """
 
 from __future__ import annotations
 
 from kavka.broker.context import Context
-from kavka.broker.handlers.marks import handler, on_cluster
+from kavka.broker.handlers.marks import Parts, handler, on_cluster
 from kavka.model.errors import KafkaError
 from kavka.model.types import Uuid
 from kavka.protocol.schemas.get_replica_log_info import (
@@ -20,7 +20,11 @@ from kavka.replica.manager import ReplicaManager
 from kavka.security.acl import Operation
 
 
-@handler(GetReplicaLogInfoRequest, needs=on_cluster(Operation.CLUSTER_ACTION))
+@handler(
+    GetReplicaLogInfoRequest,
+    on_cluster(Operation.CLUSTER_ACTION),
+    Parts(("topic_partitions", "partitions"), ("topic_partition_log_info_list", "partition_log_info"), 400),
+)
 async def get_replica_log_info(
     request: GetReplicaLogInfoRequest, ctx: Context, replicas: ReplicaManager
 ) -> GetReplicaLogInfoResponse:

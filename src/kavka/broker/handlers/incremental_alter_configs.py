@@ -49,14 +49,14 @@ async def incremental_alter_configs(
         loggers,
     )
     rows = []
-    for one in request.resources:
-        error = outcomes[ConfigResource(one.resource_type, one.resource_name)]
+    for resource in request.resources:
+        error = outcomes[ConfigResource(resource.resource_type, resource.resource_name)]
         rows.append(
             AlterConfigsResourceResponse(
                 error_code=0 if error is None else error.code,
                 error_message=None if error is None else str(error),
-                resource_type=one.resource_type,
-                resource_name=one.resource_name,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
             )
         )
     return IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=rows)

@@ -4,9 +4,9 @@ Behaviour:  an idempotent producer gets an id that nobody had before, at epoch 0
             id's producer at an epoch that fences those before it; an open transaction is aborted first. v6 (KIP-939),
             which is not stable, is for two-phase commit, and offered only where that is enabled.
 Errors:     an empty transactional id, or a producer id without its epoch, is INVALID_REQUEST; 14, 15, 16 while the
-            coordinator is not ready or elsewhere; 35 for a prepared transaction that cannot be kept; 50 for a timeout
-            over the limit; 51 while a transaction is being ended; 53 for two-phase commit where it is off; 90 (before
-            v4: 47) for a producer that was fenced.
+            coordinator loads or is on another node; 35 for a prepared transaction that cannot be kept; 50 for a
+            timeout over the limit; 51 while a transaction is being ended; 53 for two-phase commit where it is off; 90
+            (before v4: 47) for a producer that was fenced.
 """
 
 from __future__ import annotations

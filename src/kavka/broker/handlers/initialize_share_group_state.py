@@ -1,7 +1,7 @@
 """InitializeShareGroupState: v0.
 
-Behaviour:  the group coordinator has the state of share partitions begun, or begun anew; answered when that is
-            committed.
+Behaviour:  the group coordinator has the state of share partitions initialized, or initialized anew; answered when that
+            is committed.
 Errors:     one per partition: 3 no such topic, 14, 16, 31, 42 not a partition, 124 the state is at a later epoch.
 """
 

@@ -1,7 +1,7 @@
 """ListConfigResources: v0-1.
 
 Behaviour:  v0 lists client-metrics subscriptions; v1 any types, or all when none is named: topics and brokers that
-            there are, groups and subscriptions that something is set for.
+            there are, groups and subscriptions that have configs.
 Errors:     a type that the version does not have is UNSUPPORTED_VERSION.
 """
 

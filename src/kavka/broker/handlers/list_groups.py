@@ -18,5 +18,7 @@ async def list_groups(request: ListGroupsRequest, ctx: Context, groups: Groups) 
     """List groups."""
     found = await groups.list_groups(request.states_filter, request.types_filter)
     if not ctx.allows(Operation.DESCRIBE, ResourceType.CLUSTER, asked=False):
-        found = [one for one in found if ctx.allows(Operation.DESCRIBE, ResourceType.GROUP, one.group_id, asked=False)]
+        found = [
+            group for group in found if ctx.allows(Operation.DESCRIBE, ResourceType.GROUP, group.group_id, asked=False)
+        ]
     return ListGroupsResponse(error_code=0, groups=found)

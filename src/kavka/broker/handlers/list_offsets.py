@@ -19,6 +19,7 @@ from kavka.model.errors import (
     UnsupportedVersion,
 )
 from kavka.model.settings.tiered import REMOTE_LIST_OFFSETS_REQUEST_TIMEOUT_MS
+from kavka.pacing.turn import Turn
 from kavka.protocol.schemas.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -26,7 +27,6 @@ from kavka.protocol.schemas.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from kavka.quorum.controller_loop import Turn
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.partition import Partition
 from kavka.replica.tier import result_of
@@ -133,7 +133,7 @@ async def look_up(
         return partition.earliest_not_tiered()
     by_time, newest = partition.search_timestamp, partition.search_max_timestamp
     search = newest() if timestamp == MAX_TIMESTAMP else by_time(timestamp)
-    found = await result_of(search, turn.breathe, wait_ms)
+    found = await result_of(search, turn, wait_ms)
     if found is not None and found.offset < end:
         return found.timestamp, found.offset, found.leader_epoch
     if unsettled:

@@ -1,6 +1,6 @@
 """ListPartitionReassignments: v0.
 
-Behaviour:  the partitions that are being moved: of all topics, or of those listed; unknown ones are passed over.
+Behaviour:  the partitions that are being reassigned: of all topics, or of those listed; unknown ones are left out.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ async def list_partition_reassignments(
             partitions=[
                 OngoingPartitionReassignment(
                     partition_index=index,
-                    replicas=list(one.replicas),
-                    adding_replicas=list(one.adding),
-                    removing_replicas=list(one.removing),
+                    replicas=list(partition.replicas),
+                    adding_replicas=list(partition.adding),
+                    removing_replicas=list(partition.removing),
                 )
-                for index, one in rows
+                for index, partition in rows
             ],
         )
         for name, rows in moving

@@ -32,8 +32,10 @@ async def list_transactions(
         error_code=0,
         unknown_state_filters=[name for name in request.state_filters if name not in LABELS],
         transaction_states=[
-            TransactionState(transactional_id=id_, producer_id=one.producer_id, transaction_state=one.status.label)
-            for id_, one in found
+            TransactionState(
+                transactional_id=id_, producer_id=transaction.producer_id, transaction_state=transaction.status.label
+            )
+            for id_, transaction in found
             if ctx.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, id_, asked=False)
         ],
     )

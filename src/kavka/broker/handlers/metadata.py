@@ -27,6 +27,7 @@ from kavka.model.errors import (
 )
 from kavka.model.settings import AUTO_CREATE_TOPICS_ENABLE
 from kavka.model.types import Uuid
+from kavka.pacing.turn import Turn
 from kavka.protocol.schemas.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -34,7 +35,6 @@ from kavka.protocol.schemas.metadata import (
     MetadataResponseTopic,
 )
 from kavka.quorum.topic_creation import TopicCreation
-from kavka.quorum.turn import Turn
 from kavka.security.acl import Operation, ResourceType
 
 
@@ -62,9 +62,9 @@ async def metadata(
             if ctx.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, asked=False):
                 rows.append(topic_row(topic, look))
             await turn.breathe()
-    elif version < 12 and any(one.name is None or one.topic_id != Uuid.ZERO for one in topics or ()):
-        rows = [error_row(InvalidRequest.code, one.name or "", one.topic_id, look) for one in topics or ()]
-    elif ids := dict.fromkeys(one.topic_id for one in topics or () if one.topic_id != Uuid.ZERO):
+    elif version < 12 and any(topic.name is None or topic.topic_id != Uuid.ZERO for topic in topics or ()):
+        rows = [error_row(InvalidRequest.code, topic.name or "", topic.topic_id, look) for topic in topics or ()]
+    elif ids := dict.fromkeys(topic.topic_id for topic in topics or () if topic.topic_id != Uuid.ZERO):
         known = image.topics.by_id
         for id_ in ids:
             rows.append(

@@ -63,9 +63,9 @@ def parted(
             refused.append(failed(topic, (UnknownTopicId if by_id else UnknownTopicOrPartition).code))
             continue
         named = replace(topic, name=found.name, topic_id=found.id)
-        there = [one for one in topic.partitions if one.partition_index in found.partitions]
+        there = [partition for partition in topic.partitions if partition.partition_index in found.partitions]
         if len(there) < len(topic.partitions):
-            missing = [one for one in topic.partitions if one.partition_index not in found.partitions]
+            missing = [partition for partition in topic.partitions if partition.partition_index not in found.partitions]
             refused.append(failed(replace(named, partitions=missing), UnknownTopicOrPartition.code))
         if there:
             known.append(replace(named, partitions=there))
@@ -75,8 +75,8 @@ def parted(
 def failed(topic: OffsetCommitRequestTopic, error_code: int) -> OffsetCommitResponseTopic:
     """The same error for all partitions of a topic."""
     rows = [
-        OffsetCommitResponsePartition(partition_index=one.partition_index, error_code=error_code)
-        for one in topic.partitions
+        OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error_code)
+        for partition in topic.partitions
     ]
     return OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=rows)
 

@@ -1,7 +1,8 @@
 """OffsetDelete: v0.
 
-Behaviour:  forgets offsets of topics that the group does not read.
-Errors:     one per partition: 3 unknown, 86 the group reads the topic; for the whole request 24, 68, 69, 14, 15, 16.
+Behaviour:  deletes offsets of topics that the group is not subscribed to.
+Errors:     one per partition: 3 unknown, 86 the group is subscribed to the topic; for the whole request 24, 68, 69, 14,
+            15, 16.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def refused(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
     """The rows of a topic that the client may not read."""
     code = TopicAuthorizationFailed.code
     rows = [
-        OffsetDeleteResponsePartition(partition_index=one.partition_index, error_code=code) for one in topic.partitions
+        OffsetDeleteResponsePartition(partition_index=partition.partition_index, error_code=code)
+        for partition in topic.partitions
     ]
     return OffsetDeleteResponseTopic(name=topic.name, partitions=rows)
 
@@ -58,7 +60,9 @@ def there(topic: OffsetDeleteRequestTopic, image: MetadataImage) -> OffsetDelete
     """A topic with those of its partitions that there are."""
     found = image.topics.by_name.get(topic.name)
     known = found.partitions if found is not None else {}
-    return replace(topic, partitions=[one for one in topic.partitions if one.partition_index in known])
+    return replace(
+        topic, partitions=[partition for partition in topic.partitions if partition.partition_index in known]
+    )
 
 
 def missing(topic: OffsetDeleteRequestTopic, image: MetadataImage) -> list[OffsetDeleteResponsePartition]:
@@ -66,7 +70,9 @@ def missing(topic: OffsetDeleteRequestTopic, image: MetadataImage) -> list[Offse
     found = image.topics.by_name.get(topic.name)
     known = found.partitions if found is not None else {}
     return [
-        OffsetDeleteResponsePartition(partition_index=one.partition_index, error_code=UnknownTopicOrPartition.code)
-        for one in topic.partitions
-        if one.partition_index not in known
+        OffsetDeleteResponsePartition(
+            partition_index=partition.partition_index, error_code=UnknownTopicOrPartition.code
+        )
+        for partition in topic.partitions
+        if partition.partition_index not in known
     ]

@@ -48,7 +48,7 @@ async def offset_fetch(
     """Tell how far groups have read."""
     stable, version = request.require_stable, ctx.api_version
     if version >= 8:
-        rows = [await fetch(one, ctx, groups, view, stable) for one in request.groups]
+        rows = [await fetch(group, ctx, groups, view, stable) for group in request.groups]
         return OffsetFetchResponse(groups=rows)
     return single(await fetch(only_group(request), ctx, groups, view, stable))
 
@@ -129,7 +129,7 @@ def only_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
         group_id=request.group_id,
         topics=None
         if topics is None
-        else [OffsetFetchRequestTopics(name=one.name, partition_indexes=one.partition_indexes) for one in topics],
+        else [OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes) for topic in topics],
     )
 
 
@@ -144,6 +144,6 @@ def single(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
     )
 
 
-def before_v8(one: OffsetFetchResponsePartitions) -> OffsetFetchResponsePartition:
+def before_v8(partition: OffsetFetchResponsePartitions) -> OffsetFetchResponsePartition:
     """The same row by another name."""
-    return OffsetFetchResponsePartition(**{name: getattr(one, name) for name in type(one).__annotations__})
+    return OffsetFetchResponsePartition(**{name: getattr(partition, name) for name in type(partition).__annotations__})

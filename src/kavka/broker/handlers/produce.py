@@ -8,12 +8,11 @@ Errors:     one per partition, base offset -1; a bad acks value is INVALID_REQUI
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kavka.broker.kept import Kept, in_parts, keep
+from kavka.broker.delayed_produce import DelayedProduce, in_parts, keep
 from kavka.broker.rights import WriteRights, may_write
 from kavka.broker.slots import Slots
 from kavka.kernels.frames import encode_produce_response, encode_produced, parse_produce, parse_single
@@ -22,20 +21,19 @@ from kavka.model.clock import Clock
 from kavka.model.errors import InvalidRequiredAcks, KafkaError, TransactionalIdAuthorizationFailed
 from kavka.model.types import Piece
 from kavka.net.responses import PENDING, Pending, Reply
+from kavka.pacing.lane import Lane
 from kavka.replica.judging import AT_ONCE_BYTES, Judging
 from kavka.replica.manager import ReplicaManager
-from kavka.replica.producing import Appended, Producing, Rows, Waits, has_transactional
+from kavka.replica.producing import Appended, PendingProduce, Producing, Rows, has_transactional
 from kavka.replica.syncing import Syncer
-from kavka.replica.waiting import Waiting
+from kavka.replica.waiting import Purgatory
 from kavka.runtime.versions import knows_produce
 
 if TYPE_CHECKING:  # imported with the coordinators, after the start
-    from kavka.runtime.verification import Verdict, Verification
-
-log = logging.getLogger(__name__)
+    from kavka.runtime.verification import Verification, VerificationResult
 
 
-class Produce:
+class ProduceHandler:
     """Serves Produce straight from the frame."""
 
     def __init__(
@@ -43,14 +41,16 @@ class Produce:
         replicas: ReplicaManager,
         syncer: Syncer,
         clock: Clock,
-        waiting: Waiting,
+        purgatory: Purgatory,
+        lane: Lane,
         verification: Callable[[], Verification] | None = None,
     ) -> None:
         self._replicas = replicas
-        self._producing = Producing(replicas, syncer, clock, waiting)
+        self._producing = Producing(replicas, syncer, clock, purgatory)
         self._append = self._producing.append
         self._held = replicas.held
         self._now_ms = clock.now_ms
+        self._lane = lane
         self._verification = verification
 
     def __call__(
@@ -77,8 +77,7 @@ class Produce:
                     return self._encode(version, correlation_id, refusal, connection.session.listener)
                 if info is not None:
                     return encode_produced(version, correlation_id, topic, index, info[0], info[2], info[4])
-        asked = parse_produce(buffer, pos, end, version)
-        transactional_id, acks, _, topics = asked
+        transactional_id, acks, _, topics = asked = parse_produce(buffer, pos, end, version)
         refused: KafkaError | None = None
         rights = WriteRights.of(connection.session.guard)
         if not -1 <= acks <= 1:
@@ -101,36 +100,32 @@ class Produce:
         if judging is not None and not judging.run(AT_ONCE_BYTES):
             self._judge(keep(connection, buffer[pos:end], version, correlation_id, client_id), None)
             return PENDING
-        appended = self._append(topics, acks, version, client_id, refused, rights, judging)
-        if acks and appended[1] is None and appended[2] is None and appended[3] is None:
-            return encode_produce_response(version, correlation_id, appended[0])
+        rows, failed, due, behind = appended = self._append(topics, acks, version, client_id, refused, rights, judging)
+        if acks and failed is None and due is None and behind is None:
+            return encode_produce_response(version, correlation_id, rows)
         return self._finish(connection, asked, version, correlation_id, appended)
 
-    def _judge(self, kept: Kept, verdict: Verdict | None) -> None:
+    def _judge(self, delayed: DelayedProduce, verdict: VerificationResult | None) -> None:
         """Append once all that is compressed is judged, a part at a time."""
-        judging = self._producing.judge(kept.asked[3], kept.version, kept.size)
-        in_parts(kept, judging, lambda: self._serve(kept, verdict, judging))
+        judging = self._producing.judge(delayed.topics, delayed.version, delayed.size)
+        in_parts(delayed, judging, self._lane, lambda: self._serve(delayed, verdict, judging))
 
-    def _serve(self, kept: Kept, verdict: Verdict | None, judging: Judging | None) -> None:
-        """Append what was kept and answer."""
-        place, asked, _, version, correlation_id, client_id = kept
+    def _serve(self, delayed: DelayedProduce, verdict: VerificationResult | None, judging: Judging | None) -> None:
+        """Append a delayed request's records and answer."""
+        place, asked, _, version, correlation_id, client_id = delayed
         rights = WriteRights.of(place.session.guard, verdict) or verdict
-        try:
-            appended = self._append(asked[3], asked[1], version, client_id, None, rights, judging)
-            reply = self._finish(place, asked, version, correlation_id, appended)
-            if reply is not PENDING:
-                place.slot.answer(reply)
-        except Exception as error:
-            if not isinstance(error, KafkaError):  # nothing of one request may reach those who ask for all
-                log.exception("a request that had to wait could not be served")
-            place.slot.abort()
+        appended = self._append(delayed.topics, delayed.acks, version, client_id, None, rights, judging)
+        reply = self._finish(place, asked, version, correlation_id, appended)
+        if reply is not PENDING:
+            place.slot.answer(reply)
 
     def _finish(
         self, connection: Slots, asked: ProduceFields, version: int, correlation_id: int, appended: Appended
     ) -> list[Piece] | Pending | None:
         """Answer what was appended, now or when it is on the disk and on the replicas; or not at all (acks=0)."""
         rows, failed, due, behind = appended
-        if asked[1] == 0:
+        _, acks, timeout_ms, _ = asked
+        if acks == 0:
             if due:
                 self._producing.force(due)
             if failed is not None:
@@ -139,7 +134,7 @@ class Produce:
         if not due and not behind:
             return self._encode(version, correlation_id, rows, connection.session.listener)
         slot, listener = connection.open_slot(exclusive=False), connection.session.listener
-        waits = Waits(asked[2], rows, due, behind)
+        waits = PendingProduce(timeout_ms, rows, due, behind)
         self._producing.settle(waits, lambda: slot.answer(self._encode(version, correlation_id, rows, listener)))
         return PENDING
 

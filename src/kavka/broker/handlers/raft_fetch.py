@@ -2,7 +2,7 @@
 
 Behaviour:  another replica of the metadata log asks for what follows its end, committed or not; the question waits
             until there is something. The answer may be to truncate (diverging epoch), or to fetch a snapshot instead.
-            What the replica has is thereby told to the leader, which counts it.
+            The fetch offset tells the leader how far the replica is, for the high watermark.
 Errors:     for the whole request 104 foreign cluster, 42 another partition than the metadata log's; for the partition 6
             not the leader, 74 and 76 another epoch, 42 senseless, -1 a stranger with this node's id.
 """

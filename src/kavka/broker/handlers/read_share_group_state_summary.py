@@ -1,6 +1,7 @@
 """ReadShareGroupStateSummary: v0-1.
 
-Behaviour:  where share partitions start, and how many records after that are done with; -1 for those without a state.
+Behaviour:  start offsets of share partitions, and how many records after them are complete; -1 for those without a
+            state.
 Errors:     one per partition: 3 no such topic, 14, 16, 31, 42 not a partition.
 """
 

@@ -1,6 +1,7 @@
 """RemoveRaftVoter: v0.
 
-Behaviour:  a voter loses its vote; answered when that is committed. A leader that removes itself leads until then.
+Behaviour:  a voter loses its vote; answered when that is committed. A leader that removes itself stays the leader until
+            then.
 Errors:     104 foreign cluster, 6 not the leader, 42 no proper voter, 127 no such voter, or the only one, 35 at
             kraft.version 0, 7 busy with another change.
 """

@@ -1,8 +1,8 @@
 """RenewDelegationToken: v1-2.
 
-Behaviour:  lets a token live on, by its owner or a renewer; the answer is until when.
+Behaviour:  renews a token, by its owner or a renewer; the answer is when it expires.
 Errors:     64 on a connection that proves nothing or was logged in to by a token, 62 no token has this secret, 63 it is
-            another's, 66 its time is over, 61 no key for tokens is configured, 35 the cluster is too old for them.
+            another's, 66 it is expired, 61 no key for tokens is configured, 35 the cluster is too old for them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kavka.quorum.controller_loop import ControllerLoop
 async def renew_delegation_token(
     request: RenewDelegationTokenRequest, ctx: Context, controller: ControllerLoop, forwarding: Forwarding
 ) -> RenewDelegationTokenResponse:
-    """Let a token live on."""
+    """Renew a delegation token."""
     try:
         require_proof(ctx)
     except KafkaError as error:

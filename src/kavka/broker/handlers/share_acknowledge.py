@@ -49,7 +49,8 @@ async def share_acknowledge(
     leaders = Leaders(replicas, ctx.listener, set())
     topics: dict[Uuid, list[PartitionData]] = {}
     for where, error in outcomes.items():
-        topics.setdefault(where[0], []).append(row(where, error, leaders))
+        topic_id, _ = where
+        topics.setdefault(topic_id, []).append(row(where, error, leaders))
     return ShareAcknowledgeResponse(
         throttle_time_ms=0,
         error_code=0,
@@ -61,9 +62,10 @@ async def share_acknowledge(
 
 def row(where: Where, error: KafkaError | None, leaders: Leaders) -> PartitionData:
     """A partition's row."""
+    _, index = where
     leader_id, leader_epoch = leaders.of(where, error)
     return PartitionData(
-        partition_index=where[1],
+        partition_index=index,
         error_code=0 if error is None else error.code,
         error_message=None if error is None else error.message or None,
         current_leader=LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),

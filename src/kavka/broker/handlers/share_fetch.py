@@ -2,13 +2,15 @@
 
 Behaviour:  acknowledges what the request says of records, and acquires others meanwhile; answered when both are done,
             waiting up to max_wait_ms for min_bytes. The session belongs to the connection. Its first answer names the
-            partitions that were looked at, a later one those that have something to say. A fetch that renews locks
+            partitions that were fetched, a later one those that have something to say. A fetch that renews locks
             reads nothing.
 Errors:     of the whole request 30, 35 while share.version is off, 42, 122, 123, 133; one per partition for the fetch
             and one for its acknowledgements: 3, 6, 15, 29, 42, 100, 121.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import PER_ITEM, handler
@@ -43,7 +45,7 @@ from kavka.runtime.share_fetching import FetchedShare
 from kavka.runtime.share_leader import ShareLeader
 from kavka.security.acl import Operation, ResourceType
 from kavka.share.checks import check_group, check_member, check_renewal
-from kavka.share.session import FINAL_EPOCH, INITIAL_EPOCH, SessionKey, ShareSession, next_epoch, rotated
+from kavka.share.session import FINAL_EPOCH, INITIAL_EPOCH, SessionKey, ShareSession, next_epoch
 
 Rows = dict[Where, FetchedShare]
 
@@ -72,7 +74,7 @@ async def share_fetch(
         acknowledging = acknowledge(leader, key, said, rights, ctx.api_version, request.is_renew_ack)
     rows: Rows = {}
     if epoch != FINAL_EPOCH and not request.is_renew_ack:
-        rows = await fetched(request, ctx, leader, session, rights, settings[FETCH_MAX_BYTES])
+        rows = await fetched(request, ctx, leader, session, said, rights, settings[FETCH_MAX_BYTES])
     outcomes: Outcomes = {} if acknowledging is None else await acknowledging.outcomes()
     if epoch == FINAL_EPOCH:
         leader.end_session(key)
@@ -89,22 +91,16 @@ async def fetched(
     ctx: Context,
     leader: ShareLeader,
     session: ShareSession[Where],
+    named: Iterable[Where],
     rights: Rights,
     most_bytes: int,
 ) -> Rows:
     """What the partitions of the session give, and why some do not."""
-    refused: Rows = {}
-    wanted: list[Where] = []
-    for where in session.partitions:
-        error = rights.refusal(where)
-        if error is None:
-            wanted.append(where)
-        else:
-            refused[where] = FetchedShare(error)
+    forgotten = [(topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions]
+    interest = leader.interest(session, named, forgotten, request.share_session_epoch)
+    refused = {where: FetchedShare(error) for where in interest.active if (error := rights.refusal(where)) is not None}
     limits = limits_of(request, session.key.member_id, leader.settings_of(session.key.group_id), most_bytes)
-    wait_ms = request.max_wait_ms
-    partitions = rotated(wanted, request.share_session_epoch)
-    found = await leader.fetch(ctx.connection_id, session.key.group_id, partitions, limits, wait_ms)
+    found = await leader.fetch(ctx.connection_id, interest, refused, limits, request.max_wait_ms)
     return {**found, **refused}
 
 
@@ -118,7 +114,8 @@ def response(rows: Rows, outcomes: Outcomes, leaders: Leaders, lock_ms: int) -> 
     topics: dict[Uuid, list[PartitionData]] = {}
     for where in {**rows, **outcomes}:
         row = rows.get(where) or FetchedShare()
-        topics.setdefault(where[0], []).append(partition(where, row, outcomes.get(where), leaders))
+        topic_id, _ = where
+        topics.setdefault(topic_id, []).append(partition(where, row, outcomes.get(where), leaders))
     return ShareFetchResponse(
         throttle_time_ms=0,
         error_code=0,
@@ -130,9 +127,10 @@ def response(rows: Rows, outcomes: Outcomes, leaders: Leaders, lock_ms: int) -> 
 
 def partition(where: Where, row: FetchedShare, said: KafkaError | None, leaders: Leaders) -> PartitionData:
     """A partition's row."""
+    _, index = where
     leader_id, leader_epoch = leaders.of(where, row.error)
     return PartitionData(
-        partition_index=where[1],
+        partition_index=index,
         error_code=0 if row.error is None else row.error.code,
         error_message=None if row.error is None else row.error.message or None,
         acknowledge_error_code=0 if said is None else said.code,

@@ -1,6 +1,6 @@
 """ShareGroupDescribe: v1.
 
-Behaviour:  share groups with their members and what these have.
+Behaviour:  share groups with their members and the assignments of these.
 Errors:     one per group: 14, 16, 24 no group id, 29 a topic that may not be described, 30, 69 not there or of another
             type; 35 while share.version is off.
 """
@@ -33,13 +33,15 @@ async def share_group_describe(
     require_share_groups(view.image)
     allowed, refused = ctx.permitted(Operation.DESCRIBE, ResourceType.GROUP, request.group_ids, str)
     found = await groups.ask_each(ShareKind, allowed, ShareKind.describe, failed, named=True)
-    found = [one if may_see(one, ctx) else failed(one.group_id, TopicAuthorizationFailed(HIDDEN)) for one in found]
+    found = [
+        group if may_see(group, ctx) else failed(group.group_id, TopicAuthorizationFailed(HIDDEN)) for group in found
+    ]
     if request.include_authorized_operations:
         found = [
-            one
-            if one.error_code
-            else replace(one, authorized_operations=ctx.operations(ResourceType.GROUP, one.group_id))
-            for one in found
+            group
+            if group.error_code
+            else replace(group, authorized_operations=ctx.operations(ResourceType.GROUP, group.group_id))
+            for group in found
         ]
     not_allowed = [failed(id_, GroupAuthorizationFailed()) for id_ in refused]
     return ShareGroupDescribeResponse(throttle_time_ms=0, groups=[*not_allowed, *found])
@@ -49,7 +51,7 @@ def may_see(group: DescribedGroup, ctx: Context) -> bool:
     """Whether the client may know every topic that a group's members have."""
     if ctx.session.guard is None:
         return True
-    names = {one.topic_name for member in group.members for one in member.assignment.topic_partitions}
+    names = {topic.topic_name for member in group.members for topic in member.assignment.topic_partitions}
     return all(ctx.allows(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in names)
 
 

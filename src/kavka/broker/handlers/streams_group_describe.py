@@ -1,6 +1,6 @@
 """StreamsGroupDescribe: v0.
 
-Behaviour:  streams groups with their topologies and members, what these have and what they shall have.
+Behaviour:  streams groups with their topologies and members, the assignments and target assignments of these.
 Errors:     one per group: 14, 16, 24 no group id, 29 a topic that the client may not describe, 69 not there or of
             another type; 35 while streams.version is off.
 """
@@ -37,14 +37,14 @@ async def streams_group_describe(
     except KafkaError as error:
         found = [failed(id_, error) for id_ in allowed]
     rows = [failed(id_, GroupAuthorizationFailed()) for id_ in refused]
-    for one in found:
-        if not may_see_topics(one, ctx):
+    for group in found:
+        if not may_see_topics(group, ctx):
             why = "The described group uses topics that the client is not authorized to describe."
-            rows.append(replace(failed(one.group_id, TopicAuthorizationFailed()), error_message=why))
-        elif request.include_authorized_operations and not one.error_code:
-            rows.append(replace(one, authorized_operations=ctx.operations(ResourceType.GROUP, one.group_id)))
+            rows.append(replace(failed(group.group_id, TopicAuthorizationFailed()), error_message=why))
+        elif request.include_authorized_operations and not group.error_code:
+            rows.append(replace(group, authorized_operations=ctx.operations(ResourceType.GROUP, group.group_id)))
         else:
-            rows.append(one)
+            rows.append(group)
     return StreamsGroupDescribeResponse(throttle_time_ms=0, groups=rows)
 
 

@@ -16,7 +16,7 @@ from kavka.broker.coordination import client_of, require_streams_groups
 from kavka.broker.handlers.marks import handler, on_group
 from kavka.controller.topics import NewTopic
 from kavka.coordinator.streams.kind import StreamsKind
-from kavka.coordinator.streams.topology import InternalTopic, Status, names_in
+from kavka.coordinator.streams.topology import ConfiguredInternalTopic, StreamsStatus, names_in
 from kavka.metadata.live import LiveSettings
 from kavka.metadata.names import is_internal, is_valid_topic_name
 from kavka.metadata.view import MetadataView
@@ -71,7 +71,10 @@ def check_topics(names: list[str], ctx: Context) -> None:
 
 
 def create_missing(
-    missing: Sequence[InternalTopic], response: StreamsGroupHeartbeatResponse, ctx: Context, requested: RequestedTopics
+    missing: Sequence[ConfiguredInternalTopic],
+    response: StreamsGroupHeartbeatResponse,
+    ctx: Context,
+    requested: RequestedTopics,
 ) -> str:
     """Have internal topics created if the client may; what to add to the status that says they are missing."""
     names = [topic.name for topic in missing]
@@ -79,7 +82,7 @@ def create_missing(
         _, refused = ctx.permitted(Operation.CREATE, ResourceType.TOPIC, names, str)
         if refused:
             return f"; Unauthorized to CREATE on topics {', '.join(refused)}."
-    topics = [NewTopic(one.name, one.partitions, one.replication, configs=one.configs) for one in missing]
+    topics = [NewTopic(topic.name, topic.partitions, topic.replication, configs=topic.configs) for topic in missing]
     requested.request(topics, remember_ms=2 * response.heartbeat_interval_ms)
     failures = requested.failures(names)
     if not failures:
@@ -92,9 +95,9 @@ def create_missing(
 def with_detail(response: StreamsGroupHeartbeatResponse, detail: str) -> StreamsGroupHeartbeatResponse:
     """An answer that says more of the internal topics that are missing."""
     statuses = [
-        schema.Status(status_code=one.status_code, status_detail=one.status_detail + detail)
-        if one.status_code == Status.MISSING_INTERNAL_TOPICS
-        else one
-        for one in response.status or ()
+        schema.Status(status_code=status.status_code, status_detail=status.status_detail + detail)
+        if status.status_code == StreamsStatus.MISSING_INTERNAL_TOPICS
+        else status
+        for status in response.status or ()
     ]
     return replace(response, status=statuses)

@@ -1,6 +1,6 @@
 """SyncGroup: v0-5.
 
-Behaviour:  answers when the group's leader has brought the assignments.
+Behaviour:  answers when the group's leader has sent the assignments.
 Errors:     22 another generation, 23 another protocol (from v5 its type and name must be given), 25 no member,
             27 rebalance, 82 fenced.
 """

@@ -73,8 +73,10 @@ async def txn_offset_commit(
             TxnOffsetCommitResponseTopic(
                 name=topic.name,
                 partitions=[
-                    TxnOffsetCommitResponsePartition(partition_index=one.partition_index, error_code=one.error_code)
-                    for one in topic.partitions
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=partition.error_code
+                    )
+                    for partition in topic.partitions
                 ],
             )
             for topic in merged(refused, answered)
@@ -112,12 +114,12 @@ def plain(topic: TxnOffsetCommitRequestTopic) -> OffsetCommitRequestTopic:
         name=topic.name,
         partitions=[
             OffsetCommitRequestPartition(
-                partition_index=one.partition_index,
-                committed_offset=one.committed_offset,
-                committed_leader_epoch=one.committed_leader_epoch,
-                committed_metadata=one.committed_metadata,
+                partition_index=partition.partition_index,
+                committed_offset=partition.committed_offset,
+                committed_leader_epoch=partition.committed_leader_epoch,
+                committed_metadata=partition.committed_metadata,
             )
-            for one in topic.partitions
+            for partition in topic.partitions
         ],
     )
 
@@ -133,8 +135,8 @@ def failed(request: TxnOffsetCommitRequest, error: KafkaError, version: int) -> 
         TxnOffsetCommitResponseTopic(
             name=topic.name,
             partitions=[
-                TxnOffsetCommitResponsePartition(partition_index=one.partition_index, error_code=code)
-                for one in topic.partitions
+                TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+                for partition in topic.partitions
             ],
         )
         for topic in request.topics

@@ -1,6 +1,6 @@
 """UnregisterBroker: v0.
 
-Behaviour:  forgets a broker; if it still runs, it must register anew. What it was in sync for is led by others.
+Behaviour:  unregisters a broker; if it still runs, it must register anew. It leaves every ISR.
 Errors:     BROKER_ID_NOT_REGISTERED.
 """
 

@@ -24,7 +24,10 @@ async def update_features(
     request: UpdateFeaturesRequest, ctx: Context, controller: ControllerLoop
 ) -> UpdateFeaturesResponse:
     """Finalize other levels of features."""
-    updates = {one.feature: FeatureUpdate(one.max_version_level, one.upgrade_type) for one in request.feature_updates}
+    updates = {
+        update.feature: FeatureUpdate(update.max_version_level, update.upgrade_type)
+        for update in request.feature_updates
+    }
     await controller.submit(
         lambda machine, _: machine.update_features(
             updates, validate_only=request.validate_only, upgrade_quorum=controller.upgrade_kraft_version

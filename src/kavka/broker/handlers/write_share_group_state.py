@@ -36,8 +36,8 @@ async def write_share_group_state(
 
     async def ask(key: SharePartitionKey, row: PartitionData) -> PartitionResult:
         batches = [
-            StateBatch(one.first_offset, one.last_offset, one.delivery_state, one.delivery_count)
-            for one in row.state_batches
+            StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
+            for batch in row.state_batches
         ]
         change = StateChange(row.state_epoch, row.leader_epoch, row.start_offset, row.delivery_complete_count, batches)
         await states.ask(key, lambda machine, now_ms: machine.write(key, change, now_ms))

@@ -22,7 +22,7 @@ from kavka.protocol.schemas.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from kavka.runtime.markers import Marker, MarkerWriter
+from kavka.runtime.markers import MarkerWriter, TxnMarkerEntry
 from kavka.security.acl import Operation, ResourceType
 
 
@@ -37,12 +37,12 @@ async def write_txn_markers(
     """End transactions in partitions."""
     if not ctx.allows(Operation.ALTER, ResourceType.CLUSTER, asked=False):
         ctx.require(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
-    return WriteTxnMarkersResponse(markers=[await write(one, writer) for one in request.markers])
+    return WriteTxnMarkersResponse(markers=[await write(marker, writer) for marker in request.markers])
 
 
 async def write(asked: WritableTxnMarker, writer: MarkerWriter) -> WritableTxnMarkerResult:
     """Write one marker to all its partitions."""
-    marker = Marker(
+    marker = TxnMarkerEntry(
         asked.producer_id,
         asked.producer_epoch,
         asked.transaction_result,
@@ -50,7 +50,7 @@ async def write(asked: WritableTxnMarker, writer: MarkerWriter) -> WritableTxnMa
         asked.transaction_version,
     )
     partitions = [TopicPartition(topic.name, index) for topic in asked.topics for index in topic.partition_indexes]
-    found = await asyncio.gather(*(code_of_write(one, marker, writer) for one in partitions))
+    found = await asyncio.gather(*(code_of_write(tp, marker, writer) for tp in partitions))
     codes = dict(zip(partitions, found, strict=True))
     return WritableTxnMarkerResult(
         producer_id=asked.producer_id,
@@ -69,7 +69,7 @@ async def write(asked: WritableTxnMarker, writer: MarkerWriter) -> WritableTxnMa
     )
 
 
-async def code_of_write(partition: TopicPartition, marker: Marker, writer: MarkerWriter) -> int:
+async def code_of_write(partition: TopicPartition, marker: TxnMarkerEntry, writer: MarkerWriter) -> int:
     """Write a marker to a partition; the error code."""
     try:
         await writer.write(partition, marker)

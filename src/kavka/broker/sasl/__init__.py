@@ -1,6 +1,6 @@
 """The SASL mechanisms that a listener can offer: the table, and what each of them is made of.
 
-A mechanism is a module with a function `mechanism(ground)`, called once per listener at start: it reads its settings,
+A mechanism is a module with a function `mechanism(setup)`, called once per listener at start: it reads its settings,
 refuses those that it cannot honour, and returns who begins the exchanges. One that has something to do while the node
 runs (fetching keys) has `async def run()` as well, which the node runs. Modules are imported where they are enabled.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Final, Protocol
 
-from kavka.metadata.image.kept import KeptImage
+from kavka.metadata.image.security import SecurityImage
 from kavka.model.clock import Clock
 from kavka.model.settings import SASL_ENABLED_MECHANISMS, SASL_JAAS_CONFIG, SettingError
 from kavka.model.settings.listeners import ListenerValues
@@ -27,18 +27,18 @@ MECHANISMS: Final = {
     "OAUTHBEARER": "kavka.broker.sasl.oauthbearer",
     "GSSAPI": "kavka.broker.sasl.gssapi",
 }
-"""Where each mechanism is at home."""
+"""The module of each mechanism."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class MechanismSetup:
     """What a mechanism of a listener is made of."""
 
     listener: str
     mechanism: str
     settings: ListenerValues
     """The listener's, with those of the mechanism on it first."""
-    kept: Callable[[], KeptImage]
+    security: Callable[[], SecurityImage]
     """The credentials and tokens of the metadata, as they are now."""
     clock: Clock
     secret: bytes
@@ -73,14 +73,14 @@ class SaslMechanism(Protocol):
         """A new exchange with whoever is at the other end of a connection."""
 
 
-Make = Callable[[Ground], SaslMechanism]
+Make = Callable[[MechanismSetup], SaslMechanism]
 
 
-def mechanism_of(ground: Ground) -> SaslMechanism:
+def mechanism_of(setup: MechanismSetup) -> SaslMechanism:
     """The mechanism that a listener asks for; raises SettingError for one that is not there or not set up."""
-    module = MECHANISMS.get(ground.mechanism)
+    module = MECHANISMS.get(setup.mechanism)
     if module is None:
         known = ", ".join(sorted(MECHANISMS))
-        raise ground.refusal(SASL_ENABLED_MECHANISMS.name, f"{ground.mechanism} is not there, there are {known}")
+        raise setup.refusal(SASL_ENABLED_MECHANISMS.name, f"{setup.mechanism} is not there, there are {known}")
     make: Make = import_module(module).mechanism
-    return make(ground)
+    return make(setup)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kavka.broker.sasl import Ground
+from kavka.broker.sasl import MechanismSetup
 from kavka.model.settings import (
     SASL_ENABLED_MECHANISMS,
     SASL_JAAS_CONFIG,
@@ -17,7 +17,7 @@ from kavka.security.sasl.gssapi import ContextError, GssapiServer
 from kavka.security.sasl.jaas import JaasError
 
 if TYPE_CHECKING:
-    from kavka.net.kerberos import Service
+    from kavka.net.kerberos import KerberosService
 
 MODULE: Final = "com.sun.security.auth.module.Krb5LoginModule"
 
@@ -25,7 +25,7 @@ MODULE: Final = "com.sun.security.auth.module.Krb5LoginModule"
 class Gssapi:
     """Who may log in with a ticket."""
 
-    def __init__(self, service: Service, rules: PrincipalToLocal) -> None:
+    def __init__(self, service: KerberosService, rules: PrincipalToLocal) -> None:
         self._service = service
         self._rules = rules
 
@@ -34,33 +34,33 @@ class Gssapi:
         return GssapiServer(self._service.context(), self._rules)
 
 
-def mechanism(ground: Ground) -> Gssapi:
+def mechanism(setup: MechanismSetup) -> Gssapi:
     """GSSAPI with a listener's keytab; raises SettingError for one that cannot be used."""
     try:
-        from kavka.net.kerberos import Service
+        from kavka.net.kerberos import KerberosService
     except ImportError as error:
         why = f"it needs pip install 'kavka[gssapi]' ({error})"
-        raise ground.refusal(SASL_ENABLED_MECHANISMS.name, why) from None
-    key = f"listener.name.{ground.listener.lower()}.gssapi.{SASL_JAAS_CONFIG.name}"
-    entry = ground.jaas(MODULE)
+        raise setup.refusal(SASL_ENABLED_MECHANISMS.name, why) from None
+    key = f"listener.name.{setup.listener.lower()}.gssapi.{SASL_JAAS_CONFIG.name}"
+    entry = setup.jaas(MODULE)
     if entry is None:
-        raise ground.refusal(key, f"it must name the keytab and the principal of {MODULE}")
+        raise setup.refusal(key, f"it must name the keytab and the principal of {MODULE}")
     try:
         principal, keytab = entry.option("principal"), entry.option("keyTab")
     except JaasError as error:
-        raise ground.refusal(key, str(error)) from None
-    named = ground.settings[SASL_KERBEROS_SERVICE_NAME] or entry.options.get("serviceName")
+        raise setup.refusal(key, str(error)) from None
+    named = setup.settings[SASL_KERBEROS_SERVICE_NAME] or entry.options.get("serviceName")
     if named is None:
-        raise ground.refusal(SASL_KERBEROS_SERVICE_NAME.name, "it must name the service that this node is")
+        raise setup.refusal(SASL_KERBEROS_SERVICE_NAME.name, "it must name the service that this node is")
     if principal.partition("/")[0] != named:
-        raise ground.refusal(SASL_KERBEROS_SERVICE_NAME.name, f"{named} is not the service of {principal}")
+        raise setup.refusal(SASL_KERBEROS_SERVICE_NAME.name, f"{named} is not the service of {principal}")
     try:
-        service = Service(principal, keytab)
+        service = KerberosService(principal, keytab)
     except ContextError as error:
-        raise ground.refusal(key, f"{principal} in {keytab}: {error}") from None
+        raise setup.refusal(key, f"{principal} in {keytab}: {error}") from None
     realm = service.principal.rpartition("@")[2]
     try:
-        rules = PrincipalToLocal(ground.settings[SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES], realm)
+        rules = PrincipalToLocal(setup.settings[SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES], realm)
     except ValueError as error:
-        raise ground.refusal(SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES.name, str(error)) from None
+        raise setup.refusal(SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES.name, str(error)) from None
     return Gssapi(service, rules)

@@ -42,7 +42,7 @@ def from_file(url: str) -> Load:
     return lambda: asyncio.to_thread(read_file, url)
 
 
-class KeyRing:
+class RefreshingJwks:
     """The keys in force; a load that fails leaves them as they are."""
 
     def __init__(
@@ -93,10 +93,10 @@ class KeyRing:
         except (HttpError, OSError, ValueError) as error:
             self.failures += 1
             if self.failures.bit_count() == 1:  # a server that stays away is told of less and less often
-                logger.warning("the keys of bearer tokens could not be loaded (%d times): %s", self.failures, error)
+                logger.warning("refreshing the JWKS failed (%d times): %s", self.failures, error)
             return
         if self.failures:
-            logger.info("the keys of bearer tokens could be loaded again")
+            logger.info("JWKS refreshed again")
         self.failures = 0
         self.keys = keys
         self._missing.clear()

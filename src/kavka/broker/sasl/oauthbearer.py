@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final, Protocol
 
-from kavka.broker.sasl import Ground
+from kavka.broker.sasl import MechanismSetup
 from kavka.client.http import checked_url
 from kavka.model.settings import (
     KAVKA_SASL_OAUTHBEARER_UNSECURED,
@@ -70,23 +70,23 @@ class Signed(Judged):
         await self._keys.run()
 
 
-def mechanism(ground: Ground) -> Judged:
+def mechanism(setup: MechanismSetup) -> Judged:
     """OAUTHBEARER with what a listener trusts; raises SettingError where that is nothing."""
-    settings = ground.settings
-    _refuse_unknown(ground, SASL_OAUTHBEARER_JWT_VALIDATOR_CLASS, VALIDATORS)
+    settings = setup.settings
+    _refuse_unknown(setup, SASL_OAUTHBEARER_JWT_VALIDATOR_CLASS, VALIDATORS)
     handler = settings[SASL_SERVER_CALLBACK_HANDLER_CLASS]
     if handler is not None and ":" in handler:
-        return Judged(_imported(ground, handler))
-    _refuse_unknown(ground, SASL_SERVER_CALLBACK_HANDLER_CLASS, HANDLERS)
+        return Judged(_imported(setup, handler))
+    _refuse_unknown(setup, SASL_SERVER_CALLBACK_HANDLER_CLASS, HANDLERS)
     url, unsecured = settings[SASL_OAUTHBEARER_JWKS_ENDPOINT_URL], settings[KAVKA_SASL_OAUTHBEARER_UNSECURED]
     if url is None and not unsecured:
-        raise ground.refusal(SASL_OAUTHBEARER_JWKS_ENDPOINT_URL.name, "it must say where the keys of tokens are")
+        raise setup.refusal(SASL_OAUTHBEARER_JWKS_ENDPOINT_URL.name, "it must say where the keys of tokens are")
     if url is not None and unsecured:
-        raise ground.refusal(KAVKA_SASL_OAUTHBEARER_UNSECURED.name, "not together with keys of tokens")
+        raise setup.refusal(KAVKA_SASL_OAUTHBEARER_UNSECURED.name, "not together with keys of tokens")
     try:
         from kavka.security.jwt import JwtRules, judge_unsecured
     except ImportError:
-        raise ground.refusal("sasl.enabled.mechanisms", "it needs pip install 'kavka[oauth]'") from None
+        raise setup.refusal("sasl.enabled.mechanisms", "it needs pip install 'kavka[oauth]'") from None
     rules = JwtRules(
         audiences=frozenset(settings[SASL_OAUTHBEARER_EXPECTED_AUDIENCE]),
         issuer=settings[SASL_OAUTHBEARER_EXPECTED_ISSUER],
@@ -94,82 +94,82 @@ def mechanism(ground: Ground) -> Judged:
         subject_claim=settings[SASL_OAUTHBEARER_SUB_CLAIM_NAME],
         clock_skew_seconds=settings[SASL_OAUTHBEARER_CLOCK_SKEW_SECONDS],
     )
-    now_ms = ground.clock.now_ms
+    now_ms = setup.clock.now_ms
     if url is None:
         return Judged(lambda token: judge_unsecured(token, rules, now_ms()))
-    return _signed(ground, url, rules)
+    return _signed(setup, url, rules)
 
 
-def _signed(ground: Ground, url: str, rules: Any) -> Signed:
-    from kavka.broker.sasl.jwks import KeyRing, from_file, from_url, read_file
+def _signed(setup: MechanismSetup, url: str, rules: Any) -> Signed:
+    from kavka.broker.sasl.jwks import RefreshingJwks, from_file, from_url, read_file
     from kavka.security.jwt import Jwks, JwtRules, UnknownKeyError
 
     assert isinstance(rules, JwtRules)
-    key, settings = SASL_OAUTHBEARER_JWKS_ENDPOINT_URL.name, ground.settings
+    key, settings = SASL_OAUTHBEARER_JWKS_ENDPOINT_URL.name, setup.settings
     if url not in settings[ORG_APACHE_KAFKA_SASL_OAUTHBEARER_ALLOWED_URLS]:
-        raise ground.refusal(key, f"{url} is not among {ORG_APACHE_KAFKA_SASL_OAUTHBEARER_ALLOWED_URLS.name}")
+        raise setup.refusal(key, f"{url} is not among {ORG_APACHE_KAFKA_SASL_OAUTHBEARER_ALLOWED_URLS.name}")
     keys = None
     if url.startswith("file:"):
         load = from_file(url)
         try:
             keys = Jwks.parse(read_file(url))
         except (OSError, ValueError) as error:
-            raise ground.refusal(key, str(error)) from None
+            raise setup.refusal(key, str(error)) from None
     else:
         try:
             checked_url(url)
         except ValueError as error:
-            raise ground.refusal(key, str(error)) from None
-        load = from_url(url, _trust(ground))
-    ring = KeyRing(
+            raise setup.refusal(key, str(error)) from None
+        load = from_url(url, _trust(setup))
+    jwks = RefreshingJwks(
         load,
-        ground.clock,
+        setup.clock,
         refresh_ms=settings[SASL_OAUTHBEARER_JWKS_ENDPOINT_REFRESH_MS],
         backoff_ms=settings[SASL_OAUTHBEARER_JWKS_ENDPOINT_RETRY_BACKOFF_MS],
         backoff_max_ms=settings[SASL_OAUTHBEARER_JWKS_ENDPOINT_RETRY_BACKOFF_MAX_MS],
         keys=keys,
     )
-    now_ms = ground.clock.now_ms
+    now_ms = setup.clock.now_ms
 
     def judge(token: str) -> Any:
         try:
-            return rules.judge(token, ring.keys, now_ms())
+            return rules.judge(token, jwks.keys, now_ms())
         except UnknownKeyError as error:
-            ring.miss(error.kid)
+            jwks.miss(error.kid)
             raise
 
-    return Signed(judge, ring)
+    return Signed(judge, jwks)
 
 
-def _trust(ground: Ground) -> ssl.SSLContext | None:
+def _trust(setup: MechanismSetup) -> ssl.SSLContext | None:
     """Whose certificates the server of the keys may have, where that is not left to the system."""
-    entry = ground.jaas(MODULE)
+    entry = setup.jaas(MODULE)
     options: Mapping[str, str] = {} if entry is None else entry.options
     location = options.get("ssl.truststore.location")
     if location is None:
         return None
     key = "sasl.jaas.config"
     if options.get("ssl.truststore.type", "JKS").upper() != "PEM":
-        raise ground.refusal(key, "ssl.truststore.location must be a file of ssl.truststore.type PEM")
+        raise setup.refusal(key, "ssl.truststore.location must be a file of ssl.truststore.type PEM")
     try:
         return ssl.create_default_context(cafile=location)
     except (OSError, ssl.SSLError) as error:
-        raise ground.refusal(key, f"ssl.truststore.location: {location}: {error}") from None
+        raise setup.refusal(key, f"ssl.truststore.location: {location}: {error}") from None
 
 
-def _refuse_unknown(ground: Ground, setting: Setting[Any], known: frozenset[str]) -> None:
-    name = ground.settings[setting]
+def _refuse_unknown(setup: MechanismSetup, setting: Setting[Any], known: frozenset[str]) -> None:
+    name = setup.settings[setting]
     if name is not None and name not in known:
-        raise ground.refusal(setting.name, f"{name} is none of {', '.join(sorted(known))} or package.module:function")
+        raise setup.refusal(setting.name, f"{name} is none of {', '.join(sorted(known))} or package.module:function")
 
 
-def _imported(ground: Ground, name: str) -> Judge:
+def _imported(setup: MechanismSetup, name: str) -> Judge:
     """A function of the operator's own, named as package.module:function."""
     module, _, attribute = name.partition(":")
     try:
         found: Judge = getattr(import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ground.refusal(SASL_SERVER_CALLBACK_HANDLER_CLASS.name, f"{name} cannot be imported: {error}") from None
+        raise setup.refusal(SASL_SERVER_CALLBACK_HANDLER_CLASS.name, f"{name} cannot be imported: {error}") from None
     if not callable(found):
-        raise ground.refusal(SASL_SERVER_CALLBACK_HANDLER_CLASS.name, f"{name} is no function")
+        raise setup.refusal(SASL_SERVER_CALLBACK_HANDLER_CLASS.name, f"{name} is no function")
     return found

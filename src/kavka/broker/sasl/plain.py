@@ -7,8 +7,8 @@ import hmac
 from collections.abc import Mapping
 from typing import Final
 
-from kavka.broker.properties import parse_properties
-from kavka.broker.sasl import Ground
+from kavka.broker.sasl import MechanismSetup
+from kavka.model.properties import parse_properties
 from kavka.model.settings import KAVKA_SASL_PLAIN_USERS_FILE, SASL_JAAS_CONFIG
 from kavka.net.session import Session
 from kavka.security.sasl.plain import PlainServer
@@ -39,27 +39,27 @@ class Plain:
         return hmac.digest(self._secret, password.encode("utf-8", "surrogatepass"), hashlib.sha256)
 
 
-def mechanism(ground: Ground) -> Plain:
+def mechanism(setup: MechanismSetup) -> Plain:
     """PLAIN with the users of a listener; raises SettingError where there are none."""
-    entry = ground.jaas(MODULE)
+    entry = setup.jaas(MODULE)
     users: dict[str, str] = {}
     if entry is not None:
         users = {key[len(USER) :]: value for key, value in entry.options.items() if key.startswith(USER)}
-    path = ground.settings[KAVKA_SASL_PLAIN_USERS_FILE]
+    path = setup.settings[KAVKA_SASL_PLAIN_USERS_FILE]
     if path is not None:
-        users |= _read(ground, path)
+        users |= _read(setup, path)
     if entry is None and path is None:
-        key = f"listener.name.{ground.listener.lower()}.plain.{SASL_JAAS_CONFIG.name}"
-        raise ground.refusal(key, f"it or {KAVKA_SASL_PLAIN_USERS_FILE.name} must name the users")
-    return Plain(users, ground.secret)
+        key = f"listener.name.{setup.listener.lower()}.plain.{SASL_JAAS_CONFIG.name}"
+        raise setup.refusal(key, f"it or {KAVKA_SASL_PLAIN_USERS_FILE.name} must name the users")
+    return Plain(users, setup.secret)
 
 
-def _read(ground: Ground, path: str) -> Mapping[str, str]:
+def _read(setup: MechanismSetup, path: str) -> Mapping[str, str]:
     key = KAVKA_SASL_PLAIN_USERS_FILE.name
     try:
         with open(path, encoding="utf-8") as file:
             return parse_properties(file.read())
     except OSError as error:
-        raise ground.refusal(key, f"{path}: {error.strerror}") from None
+        raise setup.refusal(key, f"{path}: {error.strerror}") from None
     except ValueError:  # its words could show a password
-        raise ground.refusal(key, f"{path} is no file of lines name=password") from None
+        raise setup.refusal(key, f"{path} is no file of lines name=password") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import Final
 
-from kavka.broker.sasl import Ground
+from kavka.broker.sasl import MechanismSetup
 from kavka.metadata.records.security import DelegationTokenRecord
 from kavka.net.session import Session
 from kavka.security.sasl.scram import Credential, Credentials, Mechanism, ScramServer
@@ -18,28 +18,28 @@ MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 class Scram:
     """One of the two hashes, on one listener."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._mechanism = Mechanism[ground.mechanism.replace("-", "_")]
-        self._kept = ground.kept
-        keys = TokenSecrets.of(ground.settings)
-        tokens = no_tokens if keys is None else TokenLogins(keys, self._mechanism, self._token, ground.clock.now_ms)
-        self._credentials = Credentials(self._user, tokens, ground.secret)
+    def __init__(self, setup: MechanismSetup) -> None:
+        self._mechanism = Mechanism[setup.mechanism.replace("-", "_")]
+        self._security = setup.security
+        keys = TokenSecrets.of(setup.settings)
+        tokens = no_tokens if keys is None else TokenLogins(keys, self._mechanism, self._token, setup.clock.now_ms)
+        self._credentials = Credentials(self._user, tokens, setup.secret)
 
     def begin(self, session: Session) -> ScramServer:
         """Judge one login."""
         return ScramServer(self._mechanism, self._credentials, secrets.token_urlsafe(NONCE_BYTES))
 
     def _user(self, name: str) -> Credential | None:
-        record = self._kept().scram.get((name, int(self._mechanism)))
+        record = self._security().scram.get((name, int(self._mechanism)))
         if record is None:
             return None
         return Credential(record.salt, record.stored_key, record.server_key, record.iterations)
 
     def _token(self, token_id: str) -> DelegationTokenRecord | None:
-        return self._kept().tokens.get(token_id)
+        return self._security().tokens.get(token_id)
 
 
-def mechanism(ground: Ground) -> Scram:
+def mechanism(setup: MechanismSetup) -> Scram:
     """SCRAM with the users of the metadata; a login module in the configuration is only what this node logs in with."""
-    ground.jaas(MODULE)
-    return Scram(ground)
+    setup.jaas(MODULE)
+    return Scram(setup)

@@ -1,6 +1,6 @@
 """The SASL mechanisms that a client can log in with: the table, and what each of them is made of.
 
-A mechanism is a module with a function `login(ground)`, called once: it reads its settings, refuses those that it
+A mechanism is a module with a function `login(setup)`, called once: it reads its settings, refuses those that it
 cannot honour, and returns who begins the exchanges, one for each connection. Modules are imported where they are asked
 for.
 """
@@ -25,14 +25,14 @@ MECHANISMS: Final = {
     "OAUTHBEARER": "kavka.client.sasl.oauthbearer",
     "GSSAPI": "kavka.client.sasl.gssapi",
 }
-"""Where each mechanism is at home."""
+"""The module of each mechanism."""
 
 Begin = Callable[[str], Awaitable[SaslClient]]
 """Begins an exchange with the node of a host."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class LoginSetup:
     """What a client's log-in is made of."""
 
     mechanism: str
@@ -55,11 +55,11 @@ class Ground:
         return entry
 
 
-def login_of(ground: Ground) -> Begin:
+def login_of(setup: LoginSetup) -> Begin:
     """How to log in as settings say; raises SettingError for a mechanism that is not there or not set up."""
-    module = MECHANISMS.get(ground.mechanism)
+    module = MECHANISMS.get(setup.mechanism)
     if module is None:
         known = ", ".join(sorted(MECHANISMS))
-        raise SettingError(f"{SASL_MECHANISM.name}: {ground.mechanism} is not there, there are {known}")
-    make: Callable[[Ground], Begin] = import_module(module).login
-    return make(ground)
+        raise SettingError(f"{SASL_MECHANISM.name}: {setup.mechanism} is not there, there are {known}")
+    make: Callable[[LoginSetup], Begin] = import_module(module).login
+    return make(setup)

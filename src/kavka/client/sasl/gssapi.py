@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from kavka.client.sasl import Begin, Ground
+from kavka.client.sasl import Begin, LoginSetup
 from kavka.model.errors import SaslAuthenticationFailed
 from kavka.model.settings import SASL_JAAS_CONFIG, SASL_KERBEROS_SERVICE_NAME, SettingError
 from kavka.model.settings.client import SASL_MECHANISM
@@ -32,15 +32,15 @@ class _Begun:
         return self._exchange.respond(challenge)
 
 
-def login(ground: Ground) -> Begin:
+def login(setup: LoginSetup) -> Begin:
     """Log in with a ticket; raises SettingError for settings that name no service or half a keytab."""
     try:
         from kavka.net.kerberos import Login
     except ImportError as error:
         raise SettingError(f"{SASL_MECHANISM.name}: GSSAPI needs pip install 'kavka[gssapi]' ({error})") from None
-    entry = ground.jaas(MODULE)
+    entry = setup.jaas(MODULE)
     options: Mapping[str, str] = {} if entry is None else entry.options
-    service = ground.settings[SASL_KERBEROS_SERVICE_NAME] or options.get("serviceName")
+    service = setup.settings[SASL_KERBEROS_SERVICE_NAME] or options.get("serviceName")
     if service is None:
         raise SettingError(f"{SASL_KERBEROS_SERVICE_NAME.name}: it must name the service to log in to, usually kafka")
     principal, keytab = options.get("principal"), options.get("keyTab")

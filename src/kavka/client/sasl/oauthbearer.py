@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from kavka.client.oauth import ALLOWED_URLS, BearerToken, ClientCredentials, TokenSource, allowed_urls
-from kavka.client.sasl import Begin, Ground
+from kavka.client.sasl import Begin, LoginSetup
 from kavka.model.errors import SaslAuthenticationFailed
 from kavka.model.settings import (
     SASL_JAAS_CONFIG,
@@ -36,12 +36,12 @@ TOKEN: Final = "sasl.oauthbearer.token"
 EXTENSION: Final = "extension_"
 
 
-def login(ground: Ground) -> Begin:
+def login(setup: LoginSetup) -> Begin:
     """Log in with a token; raises SettingError where nobody gives any."""
-    entry = ground.jaas(MODULE)
+    entry = setup.jaas(MODULE)
     options: Mapping[str, str] = {} if entry is None else entry.options
     extensions = {key[len(EXTENSION) :]: value for key, value in options.items() if key.startswith(EXTENSION)}
-    source = _source(ground, options)
+    source = _source(setup, options)
 
     async def begin(host: str) -> SaslClient:
         found = await source()
@@ -53,27 +53,27 @@ def login(ground: Ground) -> Begin:
     return begin
 
 
-def _source(ground: Ground, options: Mapping[str, str]) -> TokenSource:
-    given = ground.options.get(TOKEN)
+def _source(setup: LoginSetup, options: Mapping[str, str]) -> TokenSource:
+    given = setup.options.get(TOKEN)
     if given is not None:
         return _called(TOKEN, given)
-    handler = ground.settings[SASL_LOGIN_CALLBACK_HANDLER_CLASS]
+    handler = setup.settings[SASL_LOGIN_CALLBACK_HANDLER_CLASS]
     if handler is not None and ":" in handler:
         return _called(SASL_LOGIN_CALLBACK_HANDLER_CLASS.name, _imported(handler))
     if handler is not None and handler not in HANDLERS:
         raise SettingError(
             f"{SASL_LOGIN_CALLBACK_HANDLER_CLASS.name}: {handler} is not of the form package.module:name"
         )
-    url = ground.settings[SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL]
+    url = setup.settings[SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL]
     if url is None:
         raise SettingError(f"{SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL.name}: it, or the function {TOKEN}, must give tokens")
     if url.startswith("file:"):
         return _of_file(url)
-    return _of_server(ground, options, url)
+    return _of_server(setup, options, url)
 
 
-def _of_server(ground: Ground, options: Mapping[str, str], url: str) -> TokenSource:
-    settings = ground.settings
+def _of_server(setup: LoginSetup, options: Mapping[str, str], url: str) -> TokenSource:
+    settings = setup.settings
     secret = settings[SASL_OAUTHBEARER_CLIENT_CREDENTIALS_CLIENT_SECRET]
     client_id = settings[SASL_OAUTHBEARER_CLIENT_CREDENTIALS_CLIENT_ID] or options.get("clientId")
     client_secret = options.get("clientSecret") if secret is None else secret.value

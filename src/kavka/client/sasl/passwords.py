@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import Final
 
-from kavka.client.sasl import Begin, Ground
+from kavka.client.sasl import Begin, LoginSetup
 from kavka.model.settings import SASL_JAAS_CONFIG, SettingError
 from kavka.model.settings.client import SASL_PASSWORD, SASL_USERNAME
 from kavka.security.sasl.exchange import SaslClient
@@ -18,10 +18,10 @@ PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
-def login(ground: Ground) -> Begin:
+def login(setup: LoginSetup) -> Begin:
     """Log in with a name and a password; raises SettingError where they are missing."""
-    plain = ground.mechanism == "PLAIN"
-    entry = ground.jaas(PLAIN_MODULE if plain else SCRAM_MODULE)
+    plain = setup.mechanism == "PLAIN"
+    entry = setup.jaas(PLAIN_MODULE if plain else SCRAM_MODULE)
     by_token = False
     if entry is not None:
         try:
@@ -30,7 +30,7 @@ def login(ground: Ground) -> Begin:
             raise SettingError(f"{SASL_JAAS_CONFIG.name}: {error}") from None
         by_token = entry.options.get(TOKEN_AUTH, "").lower() == "true"
     else:
-        given, secret = ground.settings[SASL_USERNAME], ground.settings[SASL_PASSWORD]
+        given, secret = setup.settings[SASL_USERNAME], setup.settings[SASL_PASSWORD]
         if given is None or secret is None:
             raise SettingError(
                 f"{SASL_JAAS_CONFIG.name}: it, or {SASL_USERNAME.name} and {SASL_PASSWORD.name}, must say who logs in"
@@ -40,7 +40,7 @@ def login(ground: Ground) -> Begin:
     async def begin(host: str) -> SaslClient:
         if plain:
             return PlainClient(name, password)
-        mechanism = Mechanism[ground.mechanism.replace("-", "_")]
+        mechanism = Mechanism[setup.mechanism.replace("-", "_")]
         extensions = {TOKEN_AUTH: "true"} if by_token else None
         return ScramClient(mechanism, name, password, secrets.token_urlsafe(NONCE_BYTES), extensions)
 

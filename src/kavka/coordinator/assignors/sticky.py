@@ -13,8 +13,14 @@ from typing import Generic, NamedTuple, TypeVar
 
 Tasks = Mapping[str, frozenset[int]]
 """Partitions by subtopology; a subtopology without any is not there."""
-Task = tuple[str, int]
 T = TypeVar("T")
+
+
+class Task(NamedTuple):
+    """A task of a subtopology (Kafka's TaskId)."""
+
+    subtopology_id: str
+    partition: int
 
 
 class TaskMember(NamedTuple):
@@ -155,8 +161,8 @@ class _Sharing:
         self._members = members
         self._subtopologies = subtopologies
         self._replicas = replicas
-        active = sum(one.tasks for one in subtopologies.values())
-        standby = sum(one.tasks * replicas for one in subtopologies.values() if one.stateful)
+        active = sum(spec.tasks for spec in subtopologies.values())
+        standby = sum(spec.tasks * replicas for spec in subtopologies.values() if spec.stateful)
         self._active_quota = _Quota(active, len(members))
         self._quota = _Quota(active + standby, len(members))
         self._processes: dict[str, _Process] = {}
@@ -176,7 +182,7 @@ class _Sharing:
     def assign_active(self) -> None:
         """Give every task to somebody."""
         # By partition, so that members keep the same partitions of several subtopologies.
-        tasks = sorted(self._tasks(stateful_only=False), key=lambda task: (task[1], task[0]))
+        tasks = sorted(self._tasks(stateful_only=False), key=lambda task: (task.partition, task.subtopology_id))
         tasks = [task for task in tasks if not self._give_back(task, self._had_active.get(task))]
         tasks = [task for task in tasks if not self._give_back(task, self._least_loaded(self._had_standby.get(task)))]
         by_load = self._by_load()
@@ -197,7 +203,9 @@ class _Sharing:
     def assign_standby(self) -> None:
         """Give replicas of the stateful tasks to processes that do not have them."""
         left = []
-        for task in sorted(self._tasks(stateful_only=True), key=lambda task: (task[1], task[0]), reverse=True):
+        for task in sorted(
+            self._tasks(stateful_only=True), key=lambda task: (task.partition, task.subtopology_id), reverse=True
+        ):
             for number in range(self._replicas):
                 if not self._keep_standby(task):
                     left.append((task, self._replicas - number))
@@ -241,10 +249,10 @@ class _Sharing:
 
     def _tasks(self, *, stateful_only: bool) -> list[Task]:
         return [
-            (id_, partition)
-            for id_, one in self._subtopologies.items()
-            if one.stateful or not stateful_only
-            for partition in range(one.tasks)
+            Task(id_, partition)
+            for id_, spec in self._subtopologies.items()
+            if spec.stateful or not stateful_only
+            for partition in range(spec.tasks)
         ]
 
     def _process_of(self, member: str) -> _Process:
@@ -287,7 +295,7 @@ class _Sharing:
 
 
 def _each(tasks: Tasks) -> list[Task]:
-    return [(id_, partition) for id_, partitions in tasks.items() for partition in partitions]
+    return [Task(id_, partition) for id_, partitions in tasks.items() for partition in partitions]
 
 
 def _by_subtopology(tasks: set[Task]) -> Tasks:

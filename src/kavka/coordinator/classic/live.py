@@ -29,7 +29,7 @@ class GroupState(Enum):
     STABLE = "Stable"
 
 
-class Waiting(NamedTuple):
+class ParkedRequest(NamedTuple):
     """A parked request, and its API version."""
 
     token: Hashable
@@ -84,14 +84,14 @@ class LiveGroup:
     """How many members support each protocol."""
     pending: set[str] = field(default_factory=set)
     """Ids that were handed out (KIP-394) and have not joined yet."""
-    joining: dict[str, Waiting] = field(default_factory=dict)
-    syncing: dict[str, Waiting] = field(default_factory=dict)
+    joining: dict[str, ParkedRequest] = field(default_factory=dict)
+    syncing: dict[str, ParkedRequest] = field(default_factory=dict)
     unsynced: set[str] = field(default_factory=set)
     """Members of this generation that have not asked for their assignment yet."""
     topics: frozenset[str] | None = None
     """The topics of all members; None when they are no consumers, or say something we cannot read."""
     grown: bool = False
-    """Whether somebody joined since the delay of the first rebalance was last looked at."""
+    """Whether somebody joined since the delay of the first rebalance was last checked."""
     delay_ms: int = 0
     remaining_ms: int = 0
 

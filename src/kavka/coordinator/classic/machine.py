@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from kavka.coordinator.classic.live import GroupState, LiveGroup, LiveMember, Protocols, Waiting
+from kavka.coordinator.classic.live import GroupState, LiveGroup, LiveMember, ParkedRequest, Protocols
 from kavka.coordinator.classic.rebalance import Rebalance
 from kavka.coordinator.classic.records import GroupMetadataValue
 from kavka.coordinator.classic.replies import join_accepted, join_refused, sync_accepted, sync_refused
@@ -129,7 +129,7 @@ class ClassicGroups:
             group.remove(id_)
             self.rebalance.forget(draft, group, id_)
             return join_refused(GroupMaxSizeReached.code, "", version)
-        if not group.supports(request.protocol_type, (one.name for one in request.protocols)):
+        if not group.supports(request.protocol_type, (protocol.name for protocol in request.protocols)):
             return join_refused(InconsistentGroupProtocol.code, id_, version)
         if stored is None:
             self._live[group.id] = group
@@ -245,7 +245,7 @@ class ClassicGroups:
         before = group.joining.get(member_id)
         if before is not None:  # the member tried again, and nobody reads the answer to its first try
             draft.answer(before.token, join_refused(RebalanceInProgress.code, member_id, before.api_version))
-        group.joining[member_id] = Waiting(asked.token, asked.client.api_version)
+        group.joining[member_id] = ParkedRequest(asked.token, asked.client.api_version)
 
     # -- SyncGroup, Heartbeat, LeaveGroup -----------------------------------------------------------
 
@@ -267,9 +267,9 @@ class ClassicGroups:
         if before is not None:
             draft.answer(before.token, sync_refused(RebalanceInProgress.code))
         if member.id != group.leader:
-            group.syncing[member.id] = Waiting(token, 0)
+            group.syncing[member.id] = ParkedRequest(token, 0)
             return PARKED
-        assignments = {one.member_id: one.assignment for one in request.assignments}
+        assignments = {assignment.member_id: assignment.assignment for assignment in request.assignments}
         self.rebalance.assign(draft, group, assignments, now_ms)
         self.rebalance.hear(draft, group, member, now_ms)
         return sync_accepted(group, member.assignment)
@@ -313,7 +313,7 @@ class _Asked:
         self.request = request
         self.client = client
         self.token = token
-        self.protocols: Protocols = tuple((one.name, one.metadata) for one in request.protocols)
+        self.protocols: Protocols = tuple((protocol.name, protocol.metadata) for protocol in request.protocols)
         # Version 0 knows one timeout only.
         self.rebalance_timeout_ms = request.rebalance_timeout_ms if client.api_version else request.session_timeout_ms
 

@@ -119,16 +119,10 @@ class GroupChange(GroupDraft[ConsumerGroup]):
 
     def assign(self) -> None:
         """Work out the target assignment of this epoch, unless it is there, or the last one is too young."""
-        group = self.group
-        if group.assignment_epoch >= group.epoch:
+        if self.is_assigned or self.is_too_early(self._context.of_group(self.group_id).assignment_interval_ms):
             return
-        interval = self._context.of_group(self.group_id).assignment_interval_ms
-        if group.assignment_timestamp_ms and interval and self.now_ms < group.assignment_timestamp_ms + interval:
-            return
-        for id_, target in self._targets().items():
-            if group.targets.get(id_) != target:
-                self.write([target_entry(self.group_id, id_, target)])
-        self.write([target_epoch_entry(self.group_id, group.epoch, self.now_ms)])
+        self.put_targets(self._targets(), target_entry)
+        self.write([target_epoch_entry(self.group_id, self.group.epoch, self.now_ms)])
 
     def _targets(self) -> dict[str, Partitions]:
         group, topics, offered = self.group, self._context.topics, self._context.settings.assignors

@@ -69,7 +69,7 @@ class ClassicMembers:
         if not self._context.settings.may_migrate:
             raise InconsistentGroupProtocol(f"{request.group_id} is a consumer group, and migration is disabled")
         self._consumers.check_room(group, id_)
-        names = [one.name for one in request.protocols]
+        names = [protocol.name for protocol in request.protocols]
         if request.protocol_type != PROTOCOL_TYPE or not any(
             group.classic_protocols.get(name, 0) == group.classic_count for name in names
         ):
@@ -88,9 +88,9 @@ class ClassicMembers:
         moved = after
         downgrades = seated is not None and can_downgrade_by(group, seated, self._context.settings)
         owned = [
-            (topic_id, one.partitions)
-            for one in subscription.owned_partitions
-            if (topic_id := self._context.topics.id_of(one.topic)) is not None
+            (topic_id, topic.partitions)
+            for topic in subscription.owned_partitions
+            if (topic_id := self._context.topics.id_of(topic.topic)) is not None
         ]
         if downgrades:
             stale = _is_stale(change.group, id_)
@@ -201,7 +201,7 @@ def _is_stale(group: ConsumerGroup, joins: str) -> bool:
 def _told(
     member: Member, request: JoinGroupRequest, client: Client, subscription: ConsumerProtocolSubscription
 ) -> Member:
-    protocols = [(one.name, one.metadata) for one in request.protocols]
+    protocols = [(protocol.name, protocol.metadata) for protocol in request.protocols]
     rebalance_timeout_ms = request.rebalance_timeout_ms if client.api_version else request.session_timeout_ms
     return replace(
         member,

@@ -19,8 +19,8 @@ from kavka.coordinator.consumer.records import (
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
-    TopicPartition,
-    TopicPartitions,
+    CurrentAssignmentTopic,
+    TargetAssignmentTopic,
 )
 from kavka.coordinator.consumer.state import Assigned, ConsumerGroup, Member, ResolvedRegex
 from kavka.coordinator.record import Record
@@ -56,7 +56,8 @@ def target_entry(group_id: str, member_id: str, target: Partitions) -> Record:
         ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
         ConsumerGroupTargetAssignmentMemberValue(
             topic_partitions=[
-                TopicPartition(topic_id=topic_id, partitions=sorted(target[topic_id])) for topic_id in sorted(target)
+                TargetAssignmentTopic(topic_id=topic_id, partitions=sorted(target[topic_id]))
+                for topic_id in sorted(target)
             ]
         ),
     )
@@ -124,10 +125,10 @@ def without_group(group_id: str, group: ConsumerGroup) -> Iterator[Record]:
     yield Record(ConsumerGroupMetadataKey(group_id=group_id))
 
 
-def _written(assigned: Assigned) -> list[TopicPartitions]:
+def _written(assigned: Assigned) -> list[CurrentAssignmentTopic]:
     found = []
     for topic_id in sorted(assigned):
         partitions = sorted(assigned[topic_id])
         epochs = [assigned[topic_id][each] for each in partitions]
-        found.append(TopicPartitions(topic_id=topic_id, partitions=partitions, assignment_epochs=epochs))
+        found.append(CurrentAssignmentTopic(topic_id=topic_id, partitions=partitions, assignment_epochs=epochs))
     return found

@@ -51,7 +51,7 @@ class ConsumerGroups:
         self._state = state
         self._classic = classic
         self._checked: set[str] = set()
-        """Groups whose topics have not changed since their hash was last looked at."""
+        """Groups whose topics have not changed since their hash was last computed."""
         self._revoking: dict[TimerKey, int] = {}
         """The epochs at which members that must give partitions back are stuck."""
         self._untold = Untold()
@@ -114,7 +114,7 @@ class ConsumerGroups:
         changed = self.subscribe(change, before, after, client, anew=anew)
         change.assign()
         owned = request.topic_partitions
-        said = None if owned is None else [(one.topic_id, one.partitions) for one in owned]
+        said = None if owned is None else [(topic.topic_id, topic.partitions) for topic in owned]
         moved = change.reconcile(after, said, changed)
         # Nothing fails from here on.
         settings = self._context.of_group(request.group_id)
@@ -229,7 +229,7 @@ class ConsumerGroups:
         change.effects += self._context.deadlines.put(key, change.now_ms + timeout_ms)
 
     def mark_checked(self, group_id: str) -> None:
-        """The hash of a group's topics was looked at."""
+        """The hash of a group's topics was computed."""
         self._checked.add(group_id)
 
     def forget(self, draft: Draft, group_id: str, member_ids: Collection[str], *, group_too: bool) -> None:
@@ -376,14 +376,14 @@ def _is_within(request: ConsumerGroupHeartbeatRequest, assigned: Assigned) -> bo
     owned = request.topic_partitions
     if owned is None:
         return False
-    return all(each in assigned.get(one.topic_id, {}) for one in owned for each in one.partitions)
+    return all(each in assigned.get(topic.topic_id, {}) for topic in owned for each in topic.partitions)
 
 
 def _has(request: ConsumerGroupHeartbeatRequest, assigned: Assigned) -> bool:
     """Whether the member says that it has this, and nothing else."""
     if request.topic_partitions is None:
         return False
-    named = {one.topic_id: set(one.partitions) for one in request.topic_partitions if one.partitions}
+    named = {topic.topic_id: set(topic.partitions) for topic in request.topic_partitions if topic.partitions}
     return named == {topic_id: set(partitions) for topic_id, partitions in assigned.items()}
 
 

@@ -81,10 +81,10 @@ def _read_target(member: LiveMember, topics: Topics, taken: set[tuple[Uuid, int]
     if assignment.user_data:
         raise GroupIdNotFound("an assignor of the clients' own is in use, whose user data would be lost")
     target: dict[Uuid, frozenset[int]] = {}
-    for one in assignment.assigned_partitions:
-        topic_id = topics.id_of(one.topic)
+    for topic in assignment.assigned_partitions:
+        topic_id = topics.id_of(topic.topic)
         if topic_id is not None:
-            found = frozenset(each for each in one.partitions if (topic_id, each) not in taken)
+            found = frozenset(each for each in topic.partitions if (topic_id, each) not in taken)
             if found:
                 target[topic_id] = found
     return target
@@ -149,7 +149,7 @@ def downgraded(group_id: str, group: ConsumerGroup, generation: int, topics: Top
                 client_host=member.client_host,
                 rebalance_timeout_ms=member.rebalance_timeout_ms,
                 session_timeout_ms=member.classic.session_timeout_ms,
-                protocols=tuple((one.name, one.metadata) for one in member.classic.supported_protocols),
+                protocols=tuple((protocol.name, protocol.metadata) for protocol in member.classic.supported_protocols),
             ),
             PROTOCOL_TYPE,
         )

@@ -92,14 +92,14 @@ class ConsumerGroupTargetAssignmentMemberKey:
 
 
 @message
-class TopicPartition:
+class TargetAssignmentTopic:
     topic_id: Uuid
     partitions: list[Int32]
 
 
 @record(key=7, versions="0", flexible="0+")
 class ConsumerGroupTargetAssignmentMemberValue:
-    topic_partitions: list[TopicPartition]
+    topic_partitions: list[TargetAssignmentTopic]
 
 
 @record(key=8, versions="0", flexible="none")
@@ -109,7 +109,7 @@ class ConsumerGroupCurrentMemberAssignmentKey:
 
 
 @message
-class TopicPartitions:
+class CurrentAssignmentTopic:
     topic_id: Uuid
     partitions: list[Int32]
     assignment_epochs: Annotated[list[Int32] | None, tag(0)] = fresh()
@@ -120,8 +120,8 @@ class ConsumerGroupCurrentMemberAssignmentValue:
     member_epoch: Int32
     previous_member_epoch: Int32
     state: Int8
-    assigned_partitions: list[TopicPartitions]
-    partitions_pending_revocation: list[TopicPartitions]
+    assigned_partitions: list[CurrentAssignmentTopic]
+    partitions_pending_revocation: list[CurrentAssignmentTopic]
 
 
 @record(key=16, versions="0", flexible="none")

@@ -22,7 +22,7 @@ from kavka.coordinator.consumer.records import (
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMetadataKey,
-    TopicPartitions,
+    CurrentAssignmentTopic,
 )
 from kavka.coordinator.record import Record
 from kavka.model.types import Uuid
@@ -76,7 +76,7 @@ class Member:
     @property
     def protocols(self) -> tuple[str, ...]:
         """The names of the classic protocols that the member supports."""
-        return () if self.classic is None else tuple(one.name for one in self.classic.supported_protocols)
+        return () if self.classic is None else tuple(protocol.name for protocol in self.classic.supported_protocols)
 
     def is_reconciled_to(self, epoch: int) -> bool:
         """Whether the member has all that it shall have at an epoch."""
@@ -196,7 +196,9 @@ class ConsumerGroup:
                 if value is None:
                     self.targets.pop(id_, None)
                 else:
-                    self.targets[id_] = {one.topic_id: frozenset(one.partitions) for one in value.topic_partitions}
+                    self.targets[id_] = {
+                        topic.topic_id: frozenset(topic.partitions) for topic in value.topic_partitions
+                    }
             case ConsumerGroupTargetAssignmentMetadataKey():
                 self.assignment_epoch = -1 if value is None else value.assignment_epoch
                 self.assignment_timestamp_ms = 0 if value is None else value.assignment_timestamp
@@ -301,14 +303,14 @@ def with_assignment(member: Member, value: ConsumerGroupCurrentMemberAssignmentV
     )
 
 
-def _read_assigned(written: Iterable[TopicPartitions], epoch: int) -> Assigned:
+def _read_assigned(written: Iterable[CurrentAssignmentTopic], epoch: int) -> Assigned:
     """Partitions with their epochs; records of older versions have none, and the member's own stands for them."""
     found = {}
-    for one in written:
-        epochs = one.assignment_epochs
-        if epochs is None or len(epochs) != len(one.partitions):
-            epochs = [max(epoch, 0)] * len(one.partitions)
-        found[one.topic_id] = dict(zip(one.partitions, epochs, strict=True))
+    for topic in written:
+        epochs = topic.assignment_epochs
+        if epochs is None or len(epochs) != len(topic.partitions):
+            epochs = [max(epoch, 0)] * len(topic.partitions)
+        found[topic.topic_id] = dict(zip(topic.partitions, epochs, strict=True))
     return found
 
 

@@ -33,8 +33,8 @@ def check_heartbeat(request: ConsumerGroupHeartbeatRequest, api_version: int, as
 
 def _check_first(request: ConsumerGroupHeartbeatRequest) -> None:
     if request.rebalance_timeout_ms == -1:
-        raise InvalidRequest("who joins says a rebalance timeout")
+        raise InvalidRequest("a member that joins must send a rebalance timeout")
     if request.topic_partitions is None or request.topic_partitions:
-        raise InvalidRequest("who joins says that it has no partitions")
+        raise InvalidRequest("a member that joins must own no partitions")
     if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-        raise InvalidRequest("who joins says which topics it wants")
+        raise InvalidRequest("a member that joins must send its subscribed topics")

@@ -34,7 +34,7 @@ def check_commit(
 ) -> CheckPartition | None:
     """Raise unless a commit comes from a member, or from nobody to a group of nobody.
 
-    A member that is behind may still commit for what it has had since before; then each partition is looked at.
+    A member that is behind may still commit for what it has had since before; then each partition is checked.
     """
     epoch = request.generation_id_or_member_epoch
     if epoch < 0 and not has_members:

@@ -49,25 +49,29 @@ def commit(
     expire_at_ms = -1 if retention == _NO_RETENTION else max(0, min(now_ms + retention, _LATEST_MS))
     for topic in request.topics:
         partitions = []
-        for one in topic.partitions:
+        for partition in topic.partitions:
             error_code = 0
-            if _is_too_long(one.committed_metadata, settings.offset_metadata_max_bytes):
+            if _is_too_long(partition.committed_metadata, settings.offset_metadata_max_bytes):
                 error_code = OffsetMetadataTooLarge.code
             else:
                 if check is not None:
-                    check(topic.name, topic.topic_id, one.partition_index)
-                place = PartitionId(request.group_id, topic.name, one.partition_index)
-                records.append(offset_entry(place, _value(one, topic.topic_id, now_ms, expire_at_ms)))
-            partitions.append(OffsetCommitResponsePartition(partition_index=one.partition_index, error_code=error_code))
+                    check(topic.name, topic.topic_id, partition.partition_index)
+                place = PartitionId(request.group_id, topic.name, partition.partition_index)
+                records.append(offset_entry(place, _value(partition, topic.topic_id, now_ms, expire_at_ms)))
+            partitions.append(
+                OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error_code)
+            )
         topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
     return OffsetCommitResponse(topics=topics), records
 
 
-def _value(one: OffsetCommitRequestPartition, topic_id: Uuid, now_ms: int, expire_at_ms: int) -> OffsetCommitValue:
+def _value(
+    partition: OffsetCommitRequestPartition, topic_id: Uuid, now_ms: int, expire_at_ms: int
+) -> OffsetCommitValue:
     return OffsetCommitValue(
-        offset=one.committed_offset,
-        leader_epoch=one.committed_leader_epoch,
-        metadata=one.committed_metadata or "",
+        offset=partition.committed_offset,
+        leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.committed_metadata or "",
         commit_timestamp=now_ms,
         expire_timestamp=expire_at_ms,
         topic_id=topic_id,
@@ -142,7 +146,7 @@ def delete(
     topics = []
     for topic in request.topics:
         refused = GroupSubscribedToTopic.code if is_subscribed(topic.name) else 0
-        indexes = [one.partition_index for one in topic.partitions]
+        indexes = [partition.partition_index for partition in topic.partitions]
         if not refused:
             places = [PartitionId(request.group_id, topic.name, index) for index in indexes]
             records += [

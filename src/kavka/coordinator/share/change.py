@@ -1,18 +1,13 @@
-"""A decision about one share group.
-
-Records are applied to a copy of the group as they are made, so that each step sees what the steps before it did.
-"""
+"""A decision about one share group."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from kavka.coordinator.assignors.simple import assign_simply
 from kavka.coordinator.assignors.spec import MemberSpec
+from kavka.coordinator.change import GroupDraft
 from kavka.coordinator.context import ShardContext
-from kavka.coordinator.record import Record
-from kavka.coordinator.requests import Draft
 from kavka.coordinator.share.entries import (
     current_entry,
     epoch_entry,
@@ -22,31 +17,18 @@ from kavka.coordinator.share.entries import (
     target_epoch_entry,
     without_member,
 )
-from kavka.coordinator.share.state import NO_PARTITIONS, NO_STATES, Member, ShareGroup, ShareStates
+from kavka.coordinator.share.state import NO_PARTITIONS, NO_STATES, Member, ShareGroup, StatePartitionMetadata
 from kavka.model.types import Uuid
 
 
-class ShareChange(Draft):
+class ShareChange(GroupDraft[ShareGroup]):
     """The draft of a decision, and the group as it would leave it."""
 
-    __slots__ = ("_context", "_is_copy", "group", "group_id", "now_ms")
+    __slots__ = ("_context",)
 
     def __init__(self, context: ShardContext, group_id: str, group: ShareGroup | None, now_ms: int) -> None:
-        super().__init__()
+        super().__init__(group_id, ShareGroup() if group is None else group, now_ms, new=group is None)
         self._context = context
-        self._is_copy = group is None
-        self.group = ShareGroup() if group is None else group
-        self.group_id = group_id
-        self.now_ms = now_ms
-
-    def write(self, records: Iterable[Record]) -> None:
-        """Add records, and apply them."""
-        for record in records:
-            if not self._is_copy:
-                self.group = self.group.copy()
-                self._is_copy = True
-            self.group.apply(record.key, record.value)
-            self.records.append(record)
 
     # -- members and epochs -----------------------------------------------------------------------
 
@@ -90,9 +72,7 @@ class ShareChange(Draft):
     def assign(self, interval_ms: int) -> None:
         """Work out the target assignment of this epoch, unless it is there, or the last one is too young."""
         group = self.group
-        if group.assignment_epoch >= group.epoch:
-            return
-        if group.assignment_timestamp_ms and interval_ms and self.now_ms < group.assignment_timestamp_ms + interval_ms:
+        if self.is_assigned or self.is_too_early(interval_ms):
             return
         topics = self._context.topics
         specs = {
@@ -100,9 +80,7 @@ class ShareChange(Draft):
             for id_, member in group.members.items()
         }
         assignable = {topic_id: states.partitions for topic_id, states in group.initialized.items()}
-        for id_, target in assign_simply(specs, assignable).items():
-            if group.targets.get(id_) != target:
-                self.write([target_entry(self.group_id, id_, target)])
+        self.put_targets(assign_simply(specs, assignable), target_entry)
         self.write([target_epoch_entry(self.group_id, group.epoch, self.now_ms)])
 
     def reconcile(self, member: Member, changed: bool) -> Member:
@@ -122,10 +100,10 @@ class ShareChange(Draft):
     # -- states -----------------------------------------------------------------------------------
 
     @property
-    def states(self) -> ShareStates:
+    def states(self) -> StatePartitionMetadata:
         """How far the states of the group's partitions are."""
         return self.group.states or NO_STATES
 
-    def put_states(self, states: ShareStates) -> None:
+    def put_states(self, states: StatePartitionMetadata) -> None:
         """Write how far they are now."""
         self.write([states_entry(self.group_id, states)])

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from kavka.coordinator.assignors.spec import Partitions
 from kavka.coordinator.record import Record
 from kavka.coordinator.share.records import (
+    DeletingTopic,
+    ShareAssignmentTopic,
     ShareGroupCurrentMemberAssignmentKey,
     ShareGroupCurrentMemberAssignmentValue,
     ShareGroupMemberMetadataKey,
@@ -19,12 +21,9 @@ from kavka.coordinator.share.records import (
     ShareGroupTargetAssignmentMemberValue,
     ShareGroupTargetAssignmentMetadataKey,
     ShareGroupTargetAssignmentMetadataValue,
-    TopicInfo,
-    TopicPartition,
-    TopicPartitions,
     TopicPartitionsInfo,
 )
-from kavka.coordinator.share.state import Member, ShareGroup, ShareStates, StatesByTopic
+from kavka.coordinator.share.state import Member, ShareGroup, StatePartitionMetadata, StatesByTopic
 
 STABLE = 0
 """The only state that members of share groups are in."""
@@ -49,7 +48,7 @@ def member_entry(group_id: str, member: Member) -> Record:
 
 def target_entry(group_id: str, member_id: str, target: Partitions) -> Record:
     """What a member shall have."""
-    written = [TopicPartition(topic_id=id_, partitions=sorted(target[id_])) for id_ in sorted(target)]
+    written = [ShareAssignmentTopic(topic_id=id_, partitions=sorted(target[id_])) for id_ in sorted(target)]
     value = ShareGroupTargetAssignmentMemberValue(topic_partitions=written)
     return Record(ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
 
@@ -68,18 +67,20 @@ def current_entry(group_id: str, member: Member) -> Record:
         previous_member_epoch=member.previous_epoch,
         state=STABLE,
         assigned_partitions=[
-            TopicPartitions(topic_id=id_, partitions=sorted(assigned[id_])) for id_ in sorted(assigned)
+            ShareAssignmentTopic(topic_id=id_, partitions=sorted(assigned[id_])) for id_ in sorted(assigned)
         ],
     )
     return Record(ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.id), value)
 
 
-def states_entry(group_id: str, states: ShareStates) -> Record:
+def states_entry(group_id: str, states: StatePartitionMetadata) -> Record:
     """How far the states of the group's partitions are."""
     value = ShareGroupStatePartitionMetadataValue(
         initializing_topics=_written(states.initializing),
         initialized_topics=_written(states.initialized),
-        deleting_topics=[TopicInfo(topic_id=id_, topic_name=states.deleting[id_]) for id_ in sorted(states.deleting)],
+        deleting_topics=[
+            DeletingTopic(topic_id=id_, topic_name=states.deleting[id_]) for id_ in sorted(states.deleting)
+        ],
     )
     return Record(ShareGroupStatePartitionMetadataKey(group_id=group_id), value)
 

@@ -220,7 +220,7 @@ class ShareKind(GroupKind[ShareGroup]):
         """The partitions of a group that have a state: what it is asked for when no topics are named."""
         group = self._state.groups.get(group_id)
         found = group.initialized if isinstance(group, ShareGroup) else {}
-        return {id_: one.partitions for id_, one in found.items()}
+        return {id_: topic.partitions for id_, topic in found.items()}
 
     def alter_offsets(
         self, group_id: str, offsets: Mapping[str, Mapping[int, int]], now_ms: int
@@ -257,10 +257,10 @@ class ShareKind(GroupKind[ShareGroup]):
                 found[id_] = NonEmptyGroup(f"{id_} has members")
                 continue
             change = ShareChange(self._context, id_, group, now_ms)
-            doomed = states.delete_all(change, self._context.topics)
+            to_delete = states.delete_all(change, self._context.topics)
             draft.records += change.records
-            if doomed is not None:
-                found[id_] = doomed
+            if to_delete is not None:
+                found[id_] = to_delete
         return draft.done(found)
 
     def _change(self, group_id: str, now_ms: int, step: Callable[[ShareChange], None]) -> Transition[None]:
@@ -341,7 +341,7 @@ def check_heartbeat(request: ShareGroupHeartbeatRequest) -> None:
     if request.rack_id is not None and not request.rack_id.strip():
         raise InvalidRequest("the rack id is empty")
     if request.member_epoch == 0 and not request.subscribed_topic_names:
-        raise InvalidRequest("who joins says which topics it wants")
+        raise InvalidRequest("a member that joins must send its subscribed topics")
     if request.member_epoch < LEFT:
         raise InvalidRequest(f"{request.member_epoch} is no member epoch")
 

@@ -51,14 +51,14 @@ class ShareGroupTargetAssignmentMemberKey:
 
 
 @message
-class TopicPartition:
+class ShareAssignmentTopic:
     topic_id: Uuid
     partitions: list[Int32]
 
 
 @record(key=13, versions="0", flexible="0+")
 class ShareGroupTargetAssignmentMemberValue:
-    topic_partitions: list[TopicPartition]
+    topic_partitions: list[ShareAssignmentTopic]
 
 
 @record(key=14, versions="0", flexible="none")
@@ -67,18 +67,12 @@ class ShareGroupCurrentMemberAssignmentKey:
     member_id: str
 
 
-@message
-class TopicPartitions:
-    topic_id: Uuid
-    partitions: list[Int32]
-
-
 @record(key=14, versions="0", flexible="0+")
 class ShareGroupCurrentMemberAssignmentValue:
     member_epoch: Int32
     previous_member_epoch: Int32
     state: Int8
-    assigned_partitions: list[TopicPartitions]
+    assigned_partitions: list[ShareAssignmentTopic]
 
 
 @record(key=15, versions="0", flexible="none")
@@ -94,7 +88,7 @@ class TopicPartitionsInfo:
 
 
 @message
-class TopicInfo:
+class DeletingTopic:
     topic_id: Uuid
     topic_name: str
 
@@ -103,7 +97,7 @@ class TopicInfo:
 class ShareGroupStatePartitionMetadataValue:
     initializing_topics: list[TopicPartitionsInfo]
     initialized_topics: list[TopicPartitionsInfo]
-    deleting_topics: list[TopicInfo]
+    deleting_topics: list[DeletingTopic]
 
 
 RECORDS = (

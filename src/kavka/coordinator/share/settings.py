@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from kavka.coordinator.bounds import Bounded, Bounds
 from kavka.model.settings import coordinators as keys
 from kavka.model.settings import group as group_keys
 from kavka.model.settings.types import Setting, SettingError
@@ -29,45 +30,38 @@ class ShareGroupSettings(NamedTuple):
     redelivery_delay_max_ms: int
 
 
-class _Bounded(NamedTuple):
-    key: Setting[int]
-    default: Setting[int]
-    lowest: Setting[int]
-    highest: Setting[int]
-
-
 _BOUNDED: Final = (
-    _Bounded(
+    Bounded(
         group_keys.SHARE_SESSION_TIMEOUT_MS,
         keys.GROUP_SHARE_SESSION_TIMEOUT_MS,
         keys.GROUP_SHARE_MIN_SESSION_TIMEOUT_MS,
         keys.GROUP_SHARE_MAX_SESSION_TIMEOUT_MS,
     ),
-    _Bounded(
+    Bounded(
         group_keys.SHARE_HEARTBEAT_INTERVAL_MS,
         keys.GROUP_SHARE_HEARTBEAT_INTERVAL_MS,
         keys.GROUP_SHARE_MIN_HEARTBEAT_INTERVAL_MS,
         keys.GROUP_SHARE_MAX_HEARTBEAT_INTERVAL_MS,
     ),
-    _Bounded(
+    Bounded(
         group_keys.SHARE_ASSIGNMENT_INTERVAL_MS,
         keys.GROUP_SHARE_ASSIGNMENT_INTERVAL_MS,
         keys.GROUP_SHARE_MIN_ASSIGNMENT_INTERVAL_MS,
         keys.GROUP_SHARE_MAX_ASSIGNMENT_INTERVAL_MS,
     ),
-    _Bounded(
+    Bounded(
         group_keys.SHARE_RECORD_LOCK_DURATION_MS,
         keys.GROUP_SHARE_RECORD_LOCK_DURATION_MS,
         keys.GROUP_SHARE_MIN_RECORD_LOCK_DURATION_MS,
         keys.GROUP_SHARE_MAX_RECORD_LOCK_DURATION_MS,
     ),
-    _Bounded(
+    Bounded(
         group_keys.SHARE_DELIVERY_COUNT_LIMIT,
         keys.GROUP_SHARE_DELIVERY_COUNT_LIMIT,
         keys.GROUP_SHARE_MIN_DELIVERY_COUNT_LIMIT,
         keys.GROUP_SHARE_MAX_DELIVERY_COUNT_LIMIT,
     ),
-    _Bounded(
+    Bounded(
         group_keys.SHARE_PARTITION_MAX_RECORD_LOCKS,
         keys.GROUP_SHARE_PARTITION_MAX_RECORD_LOCKS,
         keys.GROUP_SHARE_MIN_PARTITION_MAX_RECORD_LOCKS,
@@ -92,25 +86,21 @@ class ShareSettings:
         self.max_size = values[keys.GROUP_SHARE_MAX_SIZE]
         self.max_share_sessions = values[keys.GROUP_SHARE_MAX_SHARE_SESSIONS]
         self.initialize_retry_ms = values[keys.GROUP_SHARE_INITIALIZE_RETRY_INTERVAL_MS]
-        defaults: list[Any] = [*(values[each.default] for each in _BOUNDED), *(each.default for each in _FREE)]
+        self._bounds = Bounds(values, _BOUNDED)
+        defaults: list[Any] = [*self._bounds.defaults, *(setting.default for setting in _FREE)]
         self._defaults = ShareGroupSettings(*defaults)
-        self._bounds = [(values[each.lowest], values[each.highest]) for each in _BOUNDED]
 
     def of_group(self, texts: Mapping[str, str]) -> ShareGroupSettings:
         """A group's settings; a value that is out of bounds by now counts as the bound, what is no value as unset."""
         if not texts:
             return self._defaults
-        found: list[Any] = list(self._defaults)
-        for at, setting in enumerate((*(each.key for each in _BOUNDED), *_FREE)):
-            text = texts.get(setting.name)
-            if text is None:
-                continue
-            try:
-                value = setting.parse(text)
-            except SettingError:
-                continue
-            if at < len(self._bounds):
-                low, high = self._bounds[at]
-                value = min(max(value, low), high)
-            found[at] = value
+        found: list[Any] = [*self._bounds.of_group(texts), *(_value(setting, texts) for setting in _FREE)]
         return ShareGroupSettings(*found)
+
+
+def _value(setting: Setting[Any], texts: Mapping[str, str]) -> Any:
+    text = texts.get(setting.name)
+    try:
+        return setting.default if text is None else setting.parse(text)
+    except SettingError:
+        return setting.default

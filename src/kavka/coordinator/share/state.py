@@ -46,7 +46,7 @@ class TopicStates(NamedTuple):
 StatesByTopic = Mapping[Uuid, TopicStates]
 
 
-class ShareStates(NamedTuple):
+class StatePartitionMetadata(NamedTuple):
     """How far the share coordinator is with the states of the group's partitions."""
 
     initializing: StatesByTopic
@@ -55,7 +55,7 @@ class ShareStates(NamedTuple):
     """Topics by name whose states are being deleted."""
 
 
-NO_STATES: Final = ShareStates({}, {}, {})
+NO_STATES: Final = StatePartitionMetadata({}, {}, {})
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class ShareGroup:
     assignment_timestamp_ms: int = 0
     members: dict[str, Member] = field(default_factory=dict)
     targets: dict[str, Partitions] = field(default_factory=dict)
-    states: ShareStates | None = None
+    states: StatePartitionMetadata | None = None
 
     def copy(self) -> ShareGroup:
         """Another one that can be changed without changing this one."""
@@ -151,12 +151,18 @@ def replay(groups: dict[str, Any], record: Record) -> None:
 
 
 def _read_partitions(written: Iterable[Any]) -> Partitions:
-    return {one.topic_id: frozenset(one.partitions) for one in written}
+    return {topic.topic_id: frozenset(topic.partitions) for topic in written}
 
 
-def _read_states(value: Any) -> ShareStates:
-    return ShareStates(
-        {one.topic_id: TopicStates(one.topic_name, frozenset(one.partitions)) for one in value.initializing_topics},
-        {one.topic_id: TopicStates(one.topic_name, frozenset(one.partitions)) for one in value.initialized_topics},
-        {one.topic_id: one.topic_name for one in value.deleting_topics},
+def _read_states(value: Any) -> StatePartitionMetadata:
+    return StatePartitionMetadata(
+        {
+            topic.topic_id: TopicStates(topic.topic_name, frozenset(topic.partitions))
+            for topic in value.initializing_topics
+        },
+        {
+            topic.topic_id: TopicStates(topic.topic_name, frozenset(topic.partitions))
+            for topic in value.initialized_topics
+        },
+        {topic.topic_id: topic.topic_name for topic in value.deleting_topics},
     )

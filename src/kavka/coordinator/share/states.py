@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kavka.coordinator.share.change import ShareChange
-from kavka.coordinator.share.state import NO_STATES, ShareStates, StatesByTopic, TopicStates
+from kavka.coordinator.share.state import NO_STATES, StatePartitionMetadata, StatesByTopic, TopicStates
 from kavka.coordinator.topics import Topics
 from kavka.model.share import NO_START_OFFSET
 from kavka.model.types import Uuid
@@ -52,8 +52,8 @@ def begin(change: ShareChange, topics: Topics, *, retry: bool) -> InitializeStat
             missing[topic.id] = TopicStates(name, lacking)
     if not missing:
         return None
-    change.put_states(states._replace(initializing=_with(states.initializing, missing)))
-    offsets = {id_: dict.fromkeys(sorted(one.partitions), NO_START_OFFSET) for id_, one in missing.items()}
+    change.put_states(_begun(states, missing))
+    offsets = {id_: dict.fromkeys(sorted(topic.partitions), NO_START_OFFSET) for id_, topic in missing.items()}
     return InitializeStates(change.group_id, change.group.epoch, offsets)
 
 
@@ -88,7 +88,7 @@ def restart(change: ShareChange, topics: Topics, offsets: Mapping[str, Mapping[i
             begun[topic.id] = TopicStates(name, frozenset(there))
             found[topic.id] = there
     if begun:
-        change.put_states(change.states._replace(initializing=_with(change.states.initializing, begun)))
+        change.put_states(_begun(change.states, begun))
     return InitializeStates(change.group_id, change.group.epoch, found)
 
 
@@ -97,15 +97,19 @@ def delete_all(change: ShareChange, topics: Topics) -> DeleteStates | None:
     if change.group.states is None:
         return None
     states = change.states
-    doomed = _with(states.initialized, states.initializing)
+    to_delete = _with(states.initialized, states.initializing)
     again = {
         id_: TopicStates(topic.name, frozenset(topic.partitions))
         for id_ in states.deleting
         if (topic := topics.image.topics.by_id.get(id_)) is not None
     }
-    doomed = _with(doomed, again)
-    change.put_states(NO_STATES._replace(deleting={id_: one.name for id_, one in doomed.items()}))
-    return DeleteStates(change.group_id, {id_: one.partitions for id_, one in doomed.items()}) if doomed else None
+    to_delete = _with(to_delete, again)
+    change.put_states(NO_STATES._replace(deleting={id_: topic.name for id_, topic in to_delete.items()}))
+    return (
+        DeleteStates(change.group_id, {id_: topic.partitions for id_, topic in to_delete.items()})
+        if to_delete
+        else None
+    )
 
 
 def delete_topics(change: ShareChange, topics: Topics, names: Iterable[str]) -> tuple[DeleteStates, list[str]]:
@@ -114,19 +118,19 @@ def delete_topics(change: ShareChange, topics: Topics, names: Iterable[str]) -> 
     if change.group.states is None:
         return DeleteStates(change.group_id, {}), []
     rest, deleting = dict(states.initialized), dict(states.deleting)
-    doomed: dict[Uuid, frozenset[int]] = {}
+    to_delete: dict[Uuid, frozenset[int]] = {}
     unknown = []
     for name in names:
         topic = topics.image.topics.by_name.get(name)
         if topic is not None and topic.id in rest:
-            doomed[topic.id] = rest.pop(topic.id).partitions
+            to_delete[topic.id] = rest.pop(topic.id).partitions
             deleting[topic.id] = name
         elif topic is not None and topic.id in deleting:
-            doomed.setdefault(topic.id, frozenset(topic.partitions))
+            to_delete.setdefault(topic.id, frozenset(topic.partitions))
         else:
             unknown.append(name)
     change.put_states(states._replace(initialized=rest, deleting=deleting))
-    return DeleteStates(change.group_id, doomed), unknown
+    return DeleteStates(change.group_id, to_delete), unknown
 
 
 def deleted(change: ShareChange, topic_ids: Iterable[Uuid]) -> None:
@@ -142,13 +146,19 @@ def forget(change: ShareChange, topic_ids: Iterable[Uuid]) -> None:
     """Topics are gone, and their states with them."""
     states = change.states
     gone = frozenset(topic_ids)
-    rest = ShareStates(
-        {id_: one for id_, one in states.initializing.items() if id_ not in gone},
-        {id_: one for id_, one in states.initialized.items() if id_ not in gone},
+    rest = StatePartitionMetadata(
+        {id_: topic for id_, topic in states.initializing.items() if id_ not in gone},
+        {id_: topic for id_, topic in states.initialized.items() if id_ not in gone},
         {id_: name for id_, name in states.deleting.items() if id_ not in gone},
     )
     if rest != states:
         change.put_states(rest)
+
+
+def _begun(states: StatePartitionMetadata, more: StatesByTopic) -> StatePartitionMetadata:
+    """More states are being initialized: they are not being deleted any more."""
+    deleting = {id_: name for id_, name in states.deleting.items() if id_ not in more}
+    return states._replace(initializing=_with(states.initializing, more), deleting=deleting)
 
 
 def _of(states: StatesByTopic, topic_id: Uuid) -> frozenset[int]:
@@ -159,10 +169,12 @@ def _of(states: StatesByTopic, topic_id: Uuid) -> frozenset[int]:
 def _with(states: StatesByTopic, more: StatesByTopic) -> StatesByTopic:
     return {
         **states,
-        **{id_: TopicStates(one.name, _of(states, id_) | one.partitions) for id_, one in more.items()},
+        **{id_: TopicStates(topic.name, _of(states, id_) | topic.partitions) for id_, topic in more.items()},
     }
 
 
 def _without(states: StatesByTopic, less: PartitionSets) -> StatesByTopic:
-    left = {id_: TopicStates(one.name, one.partitions - less.get(id_, frozenset())) for id_, one in states.items()}
-    return {id_: one for id_, one in left.items() if one.partitions}
+    left = {
+        id_: TopicStates(topic.name, topic.partitions - less.get(id_, frozenset())) for id_, topic in states.items()
+    }
+    return {id_: topic for id_, topic in left.items() if topic.partitions}

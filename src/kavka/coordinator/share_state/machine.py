@@ -19,7 +19,7 @@ from kavka.coordinator.share_state.records import (
     ShareUpdateKey,
     ShareUpdateValue,
 )
-from kavka.coordinator.share_state.state import NO_EPOCH, ShareState, ShareStates, snapshot, tombstone, write
+from kavka.coordinator.share_state.state import NO_EPOCH, SharePartitionStates, ShareState, snapshot, tombstone, write
 from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.image import MetadataImage
 from kavka.model.errors import FencedLeaderEpoch, FencedStateEpoch, InvalidRequest, UnknownTopicOrPartition
@@ -91,7 +91,7 @@ class ShareCoordinator:
     """The machine of one shard."""
 
     def __init__(self, values: Values, image: MetadataImage) -> None:
-        self.state = ShareStates()
+        self.state = SharePartitionStates()
         self._values = values
         self._image = image
 
@@ -160,6 +160,8 @@ class ShareCoordinator:
         if state is not None:
             _check_state_epoch(state, state_epoch)
         self._check_topic(key)
+        if state is not None and start_offset == NO_START_OFFSET and state.state_epoch == state_epoch:
+            return Transition(None)  # it was begun, and may have been written since: this request comes late
         new = ShareState(
             0 if state is None else state.snapshot_epoch + 1,
             state_epoch,

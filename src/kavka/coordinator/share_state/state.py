@@ -44,7 +44,7 @@ class ShareState:
 
 
 @dataclass(slots=True)
-class ShareStates:
+class SharePartitionStates:
     """The states of a shard."""
 
     states: dict[SharePartitionKey, ShareState] = field(default_factory=dict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kavka.coordinator.assignors.sticky import SubtopologySpec, TaskMember, assign_stickily
+from kavka.coordinator.assignors.sticky import TaskMember, assign_stickily
 from kavka.coordinator.change import GroupDraft
 from kavka.coordinator.context import ShardContext
 from kavka.coordinator.streams.entries import (
@@ -90,22 +90,10 @@ class StreamsChange(GroupDraft[StreamsGroup]):
         if changed or stands_for != (configured.metadata_hash, validated, configs):
             self.next_epoch(configured.metadata_hash, validated, configs)
 
-    @property
-    def is_assigned(self) -> bool:
-        """Whether there is a target assignment of this epoch."""
-        return self.group.assignment_epoch >= self.group.epoch
-
-    def is_too_early(self, interval_ms: int) -> bool:
-        """Whether the last target assignment is too young for another."""
-        last_ms = self.group.assignment_timestamp_ms
-        return bool(last_ms and interval_ms) and self.now_ms < last_ms + interval_ms
-
     def assign(self, configured: ConfiguredTopology) -> None:
         """Work out the target assignment of this epoch; nobody has tasks while the topology is not ready."""
         group = self.group
-        for id_, target in self._targets(configured).items():
-            if group.targets.get(id_) != target:
-                self.write([target_entry(self.group_id, id_, target)])
+        self.put_targets(self._targets(configured), target_entry)
         self.write([target_epoch_entry(self.group_id, group.epoch, self.now_ms)])
 
     def _targets(self, configured: ConfiguredTopology) -> dict[str, TaskSets]:
@@ -116,8 +104,8 @@ class StreamsChange(GroupDraft[StreamsGroup]):
         for id_, member in group.members.items():
             so_far = group.targets.get(id_, NO_TASKS)
             members[id_] = TaskMember(member.process_id, so_far.active, so_far.standby)
-        specs = {id_: SubtopologySpec(one.tasks, one.stateful) for id_, one in configured.subtopologies.items()}
-        found = assign_stickily(members, specs, int(group.assignment_configs.get(STANDBY_CONFIG, 0)))
+        replicas = int(group.assignment_configs.get(STANDBY_CONFIG, 0))
+        found = assign_stickily(members, configured.subtopologies, replicas)
         return {id_: TaskSets(given.active, given.standby, {}) for id_, given in found.items()}
 
     # -- reconciliation -----------------------------------------------------------------------------

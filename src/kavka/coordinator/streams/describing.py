@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from kavka.coordinator.assignors.sticky import Tasks
-from kavka.coordinator.streams.records import Subtopology, TopicInfo
+from kavka.coordinator.streams.records import Subtopology, TopologyTopic
 from kavka.coordinator.streams.state import Member, StreamsGroup
 from kavka.coordinator.streams.tasks import NO_TASKS, HeldTasks, TaskSets
 from kavka.coordinator.streams.topology import ConfiguredTopology, CountOf, StreamsTopology, source_topics
@@ -55,7 +55,8 @@ def not_described(group_id: str, why: str) -> describe.DescribedGroup:
 
 def _topology(topology: StreamsTopology, counts: Mapping[str, int]) -> describe.Topology:
     return describe.Topology(
-        epoch=topology.epoch, subtopologies=[_subtopology(one, counts) for one in topology.subtopologies.values()]
+        epoch=topology.epoch,
+        subtopologies=[_subtopology(subtopology, counts) for subtopology in topology.subtopologies.values()],
     )
 
 
@@ -69,13 +70,13 @@ def _subtopology(subtopology: Subtopology, counts: Mapping[str, int]) -> describ
     )
 
 
-def _topics(topics: Iterable[TopicInfo], counts: Mapping[str, int]) -> Iterator[describe.TopicInfo]:
-    for topic in sorted(topics, key=lambda one: one.name):
+def _topics(topics: Iterable[TopologyTopic], counts: Mapping[str, int]) -> Iterator[describe.TopicInfo]:
+    for topic in sorted(topics, key=lambda info: info.name):
         yield describe.TopicInfo(
             name=topic.name,
             partitions=counts.get(topic.name, topic.partitions),
             replication_factor=topic.replication_factor,
-            topic_configs=[describe.KeyValue(key=one.key, value=one.value) for one in topic.topic_configs],
+            topic_configs=[describe.KeyValue(key=config.key, value=config.value) for config in topic.topic_configs],
         )
 
 
@@ -158,5 +159,5 @@ def said_to_have(held: HeldTasks, request: heartbeat.StreamsGroupHeartbeatReques
     named = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
     if any(tasks is None for tasks in named):
         return False
-    said = [{one.subtopology_id: set(one.partitions) for one in tasks or () if one.partitions} for tasks in named]
+    said = [{row.subtopology_id: set(row.partitions) for row in tasks or () if row.partitions} for tasks in named]
     return said == [{id_: set(partitions) for id_, partitions in tasks.items()} for tasks in held.sets]

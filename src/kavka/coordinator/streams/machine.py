@@ -23,7 +23,7 @@ from kavka.coordinator.streams.records import Endpoint
 from kavka.coordinator.streams.settings import StreamsGroupSettings, StreamsSettings
 from kavka.coordinator.streams.state import Member, MemberState, StreamsGroup
 from kavka.coordinator.streams.tasks import NO_TASKS, TaskSets, is_within, read_tasks
-from kavka.coordinator.streams.topology import InternalTopic, Status, StreamsTopology
+from kavka.coordinator.streams.topology import ConfiguredInternalTopic, StreamsStatus, StreamsTopology
 from kavka.coordinator.streams.validation import check_tasks
 from kavka.coordinator.timers import TimerKey
 from kavka.coordinator.untold import Untold
@@ -50,7 +50,7 @@ class StreamsHeartbeat(NamedTuple):
     """The answer to a heartbeat, and the internal topics that it is still without."""
 
     response: StreamsGroupHeartbeatResponse
-    missing: Sequence[InternalTopic] = ()
+    missing: Sequence[ConfiguredInternalTopic] = ()
 
 
 @dataclass(slots=True)
@@ -177,12 +177,12 @@ class StreamsGroups:
         gathering = TimerKey(FIRST_ASSIGNMENT, group_id) in self._context.deadlines
         if gathering or (was_empty and settings.initial_rebalance_delay_ms > 0):
             why = "Assignment delayed due to the configured initial rebalance delay."
-            return NO_TASKS, [_status(Status.ASSIGNMENT_DELAYED, why)]
+            return NO_TASKS, [_status(StreamsStatus.ASSIGNMENT_DELAYED, why)]
         delayed = []
         if not change.is_assigned:
             if change.is_too_early(settings.assignment_interval_ms):
                 why = "Assignment delayed due to the configured assignment interval."
-                delayed.append(_status(Status.ASSIGNMENT_DELAYED, why))
+                delayed.append(_status(StreamsStatus.ASSIGNMENT_DELAYED, why))
             else:
                 change.assign(configured.topology)
         return change.group.targets.get(member.id, NO_TASKS), delayed
@@ -211,7 +211,7 @@ class StreamsGroups:
                 f"Streams group member {live.shutdown_by} encountered a fatal error "
                 "and requested a shutdown for the entire application."
             )
-            statuses.append(_status(Status.SHUTDOWN_APPLICATION, why))
+            statuses.append(_status(StreamsStatus.SHUTDOWN_APPLICATION, why))
         tasks: dict[str, list[schema.TaskIds]] = {}
         if news or told:
             active, standby, warmup = map(describing.task_ids, moved.assigned)
@@ -367,7 +367,7 @@ def _owned(request: StreamsGroupHeartbeatRequest) -> TaskSets | None:
     return TaskSets(read_tasks(active), read_tasks(standby), read_tasks(warmup))
 
 
-def _status(status: Status, detail: str) -> schema.Status:
+def _status(status: StreamsStatus, detail: str) -> schema.Status:
     return schema.Status(status_code=status, status_detail=detail)
 
 
@@ -375,7 +375,7 @@ def _stale(member: Member, topology: StreamsTopology) -> list[schema.Status]:
     if member.topology_epoch >= topology.epoch:
         return []
     why = f"The member's topology epoch {member.topology_epoch} is behind the group's topology epoch {topology.epoch}."
-    return [_status(Status.STALE_TOPOLOGY, why)]
+    return [_status(StreamsStatus.STALE_TOPOLOGY, why)]
 
 
 def _troubles(configured: Configured) -> list[schema.Status]:

@@ -125,7 +125,7 @@ class TopicConfig:
 
 
 @message
-class TopicInfo:
+class TopologyTopic:
     name: str
     partitions: Int32
     replication_factor: Int16
@@ -144,9 +144,9 @@ class Subtopology:
     subtopology_id: str
     source_topics: list[str]
     source_topic_regex: list[str]
-    state_changelog_topics: list[TopicInfo]
+    state_changelog_topics: list[TopologyTopic]
     repartition_sink_topics: list[str]
-    repartition_source_topics: list[TopicInfo]
+    repartition_source_topics: list[TopologyTopic]
     copartition_groups: list[CopartitionGroup]
 
 

@@ -151,7 +151,7 @@ class StreamsGroup:
             case StreamsGroupMetadataKey():
                 self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
                 self.validated_topology_epoch = value.validated_topology_epoch
-                self.assignment_configs = {one.key: one.value for one in value.last_assignment_configs or ()}
+                self.assignment_configs = {config.key: config.value for config in value.last_assignment_configs or ()}
             case StreamsGroupMemberMetadataKey(member_id=id_):
                 self._put(id_, None if value is None else with_metadata(self.members.get(id_) or Member(id_), value))
             case StreamsGroupTargetAssignmentMetadataKey():
@@ -260,9 +260,9 @@ def tasks_in(tasks: Mapping[str, Iterable[int]]) -> list[Task]:
 def _read_since(written: Iterable[TaskIds], epoch: int) -> TasksSince:
     """Tasks with their epochs; a record without any stands for the member's own."""
     found = {}
-    for one in written:
-        epochs = one.assignment_epochs
-        if epochs is None or len(epochs) != len(one.partitions):
-            epochs = [epoch] * len(one.partitions)
-        found[one.subtopology_id] = dict(zip(one.partitions, epochs, strict=True))
+    for task_ids in written:
+        epochs = task_ids.assignment_epochs
+        if epochs is None or len(epochs) != len(task_ids.partitions):
+            epochs = [epoch] * len(task_ids.partitions)
+        found[task_ids.subtopology_id] = dict(zip(task_ids.partitions, epochs, strict=True))
     return found

@@ -42,7 +42,7 @@ NONE_HELD: Final = HeldTasks({}, {}, {})
 
 def read_tasks(named: Iterable[Any]) -> Tasks:
     """The tasks that a request or a record names; a subtopology without any is left out."""
-    return {one.subtopology_id: frozenset(one.partitions) for one in named if one.partitions}
+    return {task_ids.subtopology_id: frozenset(task_ids.partitions) for task_ids in named if task_ids.partitions}
 
 
 def overlap(left: Mapping[str, Iterable[int]], right: Mapping[str, Iterable[int]]) -> bool:

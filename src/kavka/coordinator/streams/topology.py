@@ -10,12 +10,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
+from kavka.coordinator.assignors.sticky import SubtopologySpec
 from kavka.coordinator.streams.records import (
     CopartitionGroup,
     StreamsGroupTopologyValue,
     Subtopology,
     TopicConfig,
-    TopicInfo,
+    TopologyTopic,
 )
 from kavka.model.errors import StreamsInvalidTopology, UnknownServerError
 
@@ -26,7 +27,7 @@ SHOWN_TOPICS: Final = 3
 """How many topics are named where many could be."""
 
 
-class Status(IntEnum):
+class StreamsStatus(IntEnum):
     """What a member is told beside its tasks, by the code of the protocol."""
 
     STALE_TOPOLOGY = 0
@@ -40,7 +41,7 @@ class Status(IntEnum):
 class TopologyError(Exception):
     """The topics do not allow the topology: no error of the request, but a status of the group."""
 
-    def __init__(self, status: Status, detail: str) -> None:
+    def __init__(self, status: StreamsStatus, detail: str) -> None:
         super().__init__(detail)
         self.status = status
         self.detail = detail
@@ -54,15 +55,18 @@ class StreamsTopology:
     def __init__(self, value: StreamsGroupTopologyValue) -> None:
         self.epoch = value.epoch
         self.subtopologies: dict[str, Subtopology] = {
-            one.subtopology_id: one for one in sorted(value.subtopologies, key=lambda one: one.subtopology_id)
+            subtopology.subtopology_id: subtopology
+            for subtopology in sorted(value.subtopologies, key=lambda row: row.subtopology_id)
         }
         self.source_of: dict[str, str] = {}
         """Source topics, repartition topics among them, and the subtopology that reads each."""
         self.required: set[str] = set()
         """All topics that the topology reads, or writes state to."""
-        for id_, one in self.subtopologies.items():
-            self.source_of |= dict.fromkeys(source_topics(one), id_)
-            self.required.update(source_topics(one), (topic.name for topic in one.state_changelog_topics))
+        for id_, subtopology in self.subtopologies.items():
+            self.source_of |= dict.fromkeys(source_topics(subtopology), id_)
+            self.required.update(
+                source_topics(subtopology), (topic.name for topic in subtopology.state_changelog_topics)
+            )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, StreamsTopology):
@@ -72,14 +76,7 @@ class StreamsTopology:
     __hash__ = None  # type: ignore[assignment]
 
 
-class ConfiguredSubtopology(NamedTuple):
-    """A subtopology whose number of tasks is known."""
-
-    tasks: int
-    stateful: bool
-
-
-class InternalTopic(NamedTuple):
+class ConfiguredInternalTopic(NamedTuple):
     """An internal topic as it must be; -1 leaves the number of replicas to the cluster."""
 
     name: str
@@ -91,11 +88,11 @@ class InternalTopic(NamedTuple):
 class ConfiguredTopology(NamedTuple):
     """A topology with the topics that are there: ready, or why it is not."""
 
-    subtopologies: Mapping[str, ConfiguredSubtopology]
+    subtopologies: Mapping[str, SubtopologySpec]
     """By id, in order; empty unless at most internal topics are missing."""
     counts: Mapping[str, int] = {}
     """How many partitions each internal topic must have."""
-    missing: Sequence[InternalTopic] = ()
+    missing: Sequence[ConfiguredInternalTopic] = ()
     trouble: TopologyError | None = None
 
     @property
@@ -108,34 +105,34 @@ def read_topology(said: Any) -> StreamsGroupTopologyValue:
     """The topology in a request, as it is stored; raises UnknownServerError, as Kafka does, for what is none."""
     if said.epoch < 0:
         raise UnknownServerError("The topology epoch is negative.")
-    if len({one.subtopology_id for one in said.subtopologies}) < len(said.subtopologies):
+    if len({subtopology.subtopology_id for subtopology in said.subtopologies}) < len(said.subtopologies):
         raise UnknownServerError("Two subtopologies have the same id.")
     return StreamsGroupTopologyValue(
         epoch=said.epoch,
         subtopologies=[
             Subtopology(
-                subtopology_id=one.subtopology_id,
-                source_topics=one.source_topics,
-                source_topic_regex=one.source_topic_regex,
-                state_changelog_topics=[_read_topic(topic) for topic in one.state_changelog_topics],
-                repartition_sink_topics=one.repartition_sink_topics,
-                repartition_source_topics=[_read_topic(topic) for topic in one.repartition_source_topics],
+                subtopology_id=subtopology.subtopology_id,
+                source_topics=subtopology.source_topics,
+                source_topic_regex=subtopology.source_topic_regex,
+                state_changelog_topics=[_read_topic(topic) for topic in subtopology.state_changelog_topics],
+                repartition_sink_topics=subtopology.repartition_sink_topics,
+                repartition_source_topics=[_read_topic(topic) for topic in subtopology.repartition_source_topics],
                 copartition_groups=[
                     CopartitionGroup(
                         source_topics=group.source_topics,
                         source_topic_regex=group.source_topic_regex,
                         repartition_source_topics=group.repartition_source_topics,
                     )
-                    for group in one.copartition_groups
+                    for group in subtopology.copartition_groups
                 ],
             )
-            for one in said.subtopologies
+            for subtopology in said.subtopologies
         ],
     )
 
 
-def _read_topic(topic: Any) -> TopicInfo:
-    return TopicInfo(
+def _read_topic(topic: Any) -> TopologyTopic:
+    return TopologyTopic(
         name=topic.name,
         partitions=topic.partitions,
         replication_factor=topic.replication_factor,
@@ -169,23 +166,33 @@ class _Configuration:
 
     def run(self) -> ConfiguredTopology:
         """Decide: repartition topics, then what must be partitioned alike, then changelogs."""
-        gone = {name for one in self._each() for name in one.source_topics if self._there(name) is None}
+        gone = {name for subtopology in self._all() for name in subtopology.source_topics if self._there(name) is None}
         if gone:
-            raise TopologyError(Status.MISSING_SOURCE_TOPICS, f"Source topics {_some(sorted(gone))} are missing.")
+            raise TopologyError(
+                StreamsStatus.MISSING_SOURCE_TOPICS, f"Source topics {_first_few(sorted(gone))} are missing."
+            )
         self._decided = self._repartition_counts()
-        fixed = {topic.name for one in self._each() for topic in one.repartition_source_topics if topic.partitions}
-        flexible = {
-            topic.name for one in self._each() for topic in one.repartition_source_topics if not topic.partitions
+        fixed = {
+            topic.name
+            for subtopology in self._all()
+            for topic in subtopology.repartition_source_topics
+            if topic.partitions
         }
-        for one in self._each():
-            for group in one.copartition_groups:
-                self._decided |= self._partitioned_alike(_copartitioned(one, group), fixed, flexible)
-        tasks = {id_: self._tasks(one) for id_, one in self._subtopologies.items()}
-        for id_, one in self._subtopologies.items():
-            self._decided |= {topic.name: tasks[id_] for topic in one.state_changelog_topics}
+        flexible = {
+            topic.name
+            for subtopology in self._all()
+            for topic in subtopology.repartition_source_topics
+            if not topic.partitions
+        }
+        for subtopology in self._all():
+            for group in subtopology.copartition_groups:
+                self._decided |= self._partitioned_alike(_copartitioned(subtopology, group), fixed, flexible)
+        tasks = {id_: self._tasks(subtopology) for id_, subtopology in self._subtopologies.items()}
+        for id_, subtopology in self._subtopologies.items():
+            self._decided |= {topic.name: tasks[id_] for topic in subtopology.state_changelog_topics}
         return self._configured(tasks)
 
-    def _each(self) -> Collection[Subtopology]:
+    def _all(self) -> Collection[Subtopology]:
         return self._subtopologies.values()
 
     def _count(self, topic: str) -> int:
@@ -207,8 +214,8 @@ class _Configuration:
         """What the topology says, else as many as the largest topic of a subtopology that writes to it."""
         counts = {
             topic.name: topic.partitions
-            for one in self._each()
-            for topic in one.repartition_source_topics
+            for subtopology in self._all()
+            for topic in subtopology.repartition_source_topics
             if topic.partitions
         }
         needed, progress = True, True
@@ -219,17 +226,19 @@ class _Configuration:
                     "There may be loops in the topology that cannot be resolved."
                 )
             needed = progress = False
-            for one in self._each():
-                for sink in one.repartition_sink_topics:
+            for subtopology in self._all():
+                for sink in subtopology.repartition_sink_topics:
                     if sink in counts:
                         continue
-                    count = self._largest_source(one, counts)
+                    count = self._largest_source(subtopology, counts)
                     if count is None:
                         needed = True
                     else:
                         counts[sink] = count
                         progress = True
-        if any(topic.name not in counts for one in self._each() for topic in one.repartition_source_topics):
+        if any(
+            topic.name not in counts for subtopology in self._all() for topic in subtopology.repartition_source_topics
+        ):
             raise StreamsInvalidTopology(
                 "Failed to compute number of partitions for all repartition topics, because "
                 "a repartition source topic is never used as a sink topic."
@@ -258,7 +267,7 @@ class _Configuration:
         for name, before in internal.items():
             if name in fixed and before != count:
                 raise TopologyError(
-                    Status.INCORRECTLY_PARTITIONED_TOPICS,
+                    StreamsStatus.INCORRECTLY_PARTITIONED_TOPICS,
                     f"Number of partitions [{before}] of repartition topic [{name}] "
                     f"doesn't match number of partitions [{count}] of the source topic.",
                 )
@@ -267,10 +276,10 @@ class _Configuration:
     # -- what comes of it ---------------------------------------------------------------------------
 
     def _configured(self, tasks: Mapping[str, int]) -> ConfiguredTopology:
-        internal: dict[str, InternalTopic] = {}
-        for one in self._each():
-            for topic in (*one.repartition_source_topics, *one.state_changelog_topics):
-                internal[topic.name] = InternalTopic(
+        internal: dict[str, ConfiguredInternalTopic] = {}
+        for subtopology in self._all():
+            for topic in (*subtopology.repartition_source_topics, *subtopology.state_changelog_topics):
+                internal[topic.name] = ConfiguredInternalTopic(
                     topic.name,
                     topic.partitions or self._decided[topic.name],
                     topic.replication_factor or -1,
@@ -283,17 +292,17 @@ class _Configuration:
                 missing.append(wanted)
             elif found != wanted.partitions:
                 raise TopologyError(
-                    Status.INCORRECTLY_PARTITIONED_TOPICS,
+                    StreamsStatus.INCORRECTLY_PARTITIONED_TOPICS,
                     f"Existing topic {name} has different number of partitions: "
                     f"expected {wanted.partitions}, found {found}",
                 )
         trouble = None
         if missing:
-            names = _some([topic.name for topic in missing])
-            trouble = TopologyError(Status.MISSING_INTERNAL_TOPICS, f"Internal topics are missing: {names}")
+            names = _first_few([topic.name for topic in missing])
+            trouble = TopologyError(StreamsStatus.MISSING_INTERNAL_TOPICS, f"Internal topics are missing: {names}")
         return ConfiguredTopology(
-            {id_: ConfiguredSubtopology(tasks[id_], bool(one.state_changelog_topics))
-             for id_, one in self._subtopologies.items()},
+            {id_: SubtopologySpec(tasks[id_], bool(subtopology.state_changelog_topics))
+             for id_, subtopology in self._subtopologies.items()},
             {name: topic.partitions for name, topic in internal.items()},
             missing,
             trouble,
@@ -312,13 +321,13 @@ def _same(counts: Mapping[str, int], shown: Mapping[str, int]) -> int:
     if len(set(counts.values())) > 1:
         named = ", ".join(f"{name}={count}" for name, count in sorted(shown.items()))
         raise TopologyError(
-            Status.INCORRECTLY_PARTITIONED_TOPICS,
+            StreamsStatus.INCORRECTLY_PARTITIONED_TOPICS,
             f"Following topics do not have the same number of partitions: [{{{named}}}]",
         )
     return next(iter(counts.values()))
 
 
-def _some(names: Sequence[str]) -> str:
+def _first_few(names: Sequence[str]) -> str:
     """Names, or the first few of them."""
     shown = ", ".join(names[:SHOWN_TOPICS])
     rest = len(names) - SHOWN_TOPICS
@@ -330,12 +339,12 @@ def names_in(subtopologies: Iterable[Any]) -> list[str]:
     return list(
         dict.fromkeys(
             name
-            for one in subtopologies
+            for subtopology in subtopologies
             for name in (
-                *one.source_topics,
-                *one.repartition_sink_topics,
-                *(topic.name for topic in one.repartition_source_topics),
-                *(topic.name for topic in one.state_changelog_topics),
+                *subtopology.source_topics,
+                *subtopology.repartition_sink_topics,
+                *(topic.name for topic in subtopology.repartition_source_topics),
+                *(topic.name for topic in subtopology.state_changelog_topics),
             )
         )
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from kavka.coordinator.assignors.sticky import SubtopologySpec
 from kavka.coordinator.streams.state import LEFT_SEAT
-from kavka.coordinator.streams.topology import ConfiguredSubtopology
 from kavka.model.errors import InvalidRequest, StreamsInvalidTopology
 from kavka.protocol.schemas.streams_group_heartbeat import StreamsGroupHeartbeatRequest, TaskIds, Topology
 
@@ -42,7 +42,9 @@ def _check_supported(request: StreamsGroupHeartbeatRequest) -> None:
         raise InvalidRequest("TaskEndOffsets are not supported yet.")
     if request.warmup_tasks:
         raise InvalidRequest("WarmupTasks are not supported yet.")
-    if request.topology is not None and any(one.source_topic_regex for one in request.topology.subtopologies):
+    if request.topology is not None and any(
+        subtopology.source_topic_regex for subtopology in request.topology.subtopologies
+    ):
         raise InvalidRequest("Regular expressions for source topics are not supported yet.")
 
 
@@ -59,8 +61,8 @@ def _check_first(request: StreamsGroupHeartbeatRequest) -> None:
 
 
 def _check_changelogs(topology: Topology) -> None:
-    for one in topology.subtopologies:
-        for topic in one.state_changelog_topics:
+    for subtopology in topology.subtopologies:
+        for topic in subtopology.state_changelog_topics:
             if topic.partitions:
                 raise StreamsInvalidTopology(
                     f"Changelog topic {topic.name} must have an undefined partition count, "
@@ -68,15 +70,15 @@ def _check_changelogs(topology: Topology) -> None:
                 )
 
 
-def check_tasks(subtopologies: Mapping[str, ConfiguredSubtopology], named: Iterable[TaskIds] | None) -> None:
+def check_tasks(subtopologies: Mapping[str, SubtopologySpec], named: Iterable[TaskIds] | None) -> None:
     """Raise InvalidRequest where a member names a task that there is not."""
-    for one in named or ():
-        subtopology = subtopologies.get(one.subtopology_id)
+    for task_ids in named or ():
+        subtopology = subtopologies.get(task_ids.subtopology_id)
         if subtopology is None:
-            raise InvalidRequest(f"Subtopology {one.subtopology_id} does not exist in the topology.")
-        for partition in one.partitions:
+            raise InvalidRequest(f"Subtopology {task_ids.subtopology_id} does not exist in the topology.")
+        for partition in task_ids.partitions:
             if not 0 <= partition < subtopology.tasks:
                 raise InvalidRequest(
-                    f"Task {partition} for subtopology {one.subtopology_id} is invalid. "
+                    f"Task {partition} for subtopology {task_ids.subtopology_id} is invalid. "
                     f"Number of tasks for this subtopology: {subtopology.tasks}"
                 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kavka.coordinator.txn.requests import ProducerIdAndEpoch
-from kavka.coordinator.txn.state import EPOCH_BUMPS_SINCE, LAST_EPOCH, PREPARED, Status, Transaction
+from kavka.coordinator.txn.state import EPOCH_BUMPS_SINCE, LAST_EPOCH, PREPARED, Transaction, TransactionStatus
 from kavka.model.errors import ConcurrentTransactions, InvalidProducerIdMapping, InvalidTxnState, ProducerFenced
 
 
@@ -37,7 +37,9 @@ def check_end(id_: str, found: Transaction, producer: ProducerIdAndEpoch, ending
     retries = ending.bumps_epoch and is_retry(found, producer)
     if owner_id != producer.producer_id and not retries:
         raise InvalidProducerIdMapping(f"{id_} belongs to producer {owner_id}")
-    if epoch != producer.producer_epoch and (not retries or found.status in (Status.ONGOING, Status.EMPTY)):
+    if epoch != producer.producer_epoch and (
+        not retries or found.status in (TransactionStatus.ONGOING, TransactionStatus.EMPTY)
+    ):
         raise ProducerFenced(f"{id_} is at epoch {epoch}, not {producer.producer_epoch}")
     if found.status in PREPARED:
         raise busy
@@ -57,11 +59,11 @@ def ends_now(id_: str, found: Transaction, producer: ProducerIdAndEpoch, ending:
     Not so for the retry of an end that is complete. At version 2 nothing at all can be aborted, because the producer
     does not know whether a partition was added (KIP-890).
     """
-    if found.status is Status.ONGOING:
+    if found.status is TransactionStatus.ONGOING:
         return True
-    agrees = found.status is not Status.EMPTY and found.commits == ending.commit
+    agrees = found.status is not TransactionStatus.EMPTY and found.commits == ending.commit
     if ending.bumps_epoch:
-        retries = found.status is not Status.EMPTY and is_retry(found, producer)
+        retries = found.status is not TransactionStatus.EMPTY and is_retry(found, producer)
         if not ending.commit and not retries:
             return True
         agrees = agrees and retries

@@ -26,9 +26,9 @@ from kavka.coordinator.txn.state import (
     NO_PRODUCER_ID,
     NOT_STARTED,
     PREPARED,
-    Status,
     Transaction,
     TransactionsState,
+    TransactionStatus,
     entry,
     without,
 )
@@ -127,7 +127,7 @@ class TransactionCoordinator:
             raise ConcurrentTransactions(f"the last transaction of {id_} is not ended yet")
         if known is not None and not _may_go_on(found, known):
             raise ProducerFenced(f"{id_} belongs to another producer than {known.producer_id}")
-        if found.status is Status.ONGOING:
+        if found.status is TransactionStatus.ONGOING:
             if request.keep_prepared:
                 return self._keep(request, found, timeout_ms, now_ms)
             fenced = self._prepare(id_, found, Ending(False, self.version, fence=True), now_ms)
@@ -137,7 +137,7 @@ class TransactionCoordinator:
         new = replace(
             new,
             timeout_ms=timeout_ms,
-            status=Status.EMPTY,
+            status=TransactionStatus.EMPTY,
             partitions=frozenset(),
             started_ms=NOT_STARTED,
             previous_producer_id=found.producer_id,
@@ -200,13 +200,13 @@ class TransactionCoordinator:
         """Make partitions part of the open transaction, which the first of them opens."""
         self._require_ended(transactional_id, self._named(transactional_id))
         found = self._of(transactional_id, producer)
-        if found.status is Status.ONGOING and found.partitions.issuperset(partitions):
+        if found.status is TransactionStatus.ONGOING and found.partitions.issuperset(partitions):
             return Transition(None)
         new = replace(
             found,
-            status=Status.ONGOING,
+            status=TransactionStatus.ONGOING,
             partitions=found.partitions.union(partitions),
-            started_ms=found.started_ms if found.status is Status.ONGOING else now_ms,
+            started_ms=found.started_ms if found.status is TransactionStatus.ONGOING else now_ms,
             previous_producer_id=found.producer_id,
             updated_ms=now_ms,
             client_version=client_version,
@@ -218,13 +218,15 @@ class TransactionCoordinator:
     ) -> dict[TopicPartition, int]:
         """Error codes: whether partitions are part of the producer's open transaction."""
         found = self._of(transactional_id, producer)
-        return {one: 0 if one in found.partitions else TransactionAbortable.code for one in partitions}
+        return {
+            partition: 0 if partition in found.partitions else TransactionAbortable.code for partition in partitions
+        }
 
     def _of(self, transactional_id: str, producer: ProducerIdAndEpoch) -> Transaction:
         """The transaction that a producer may add to."""
         found = self._named(transactional_id)
         if found.is_kept and found.owner == producer:
-            raise InvalidTxnState(f"{transactional_id} may only end the transaction that was kept for it")
+            raise InvalidTxnState(f"{transactional_id} may only end its prepared transaction")
         if found.producer_id != producer.producer_id:
             raise InvalidProducerIdMapping(f"{transactional_id} belongs to producer {found.producer_id}")
         if found.producer_epoch != producer.producer_epoch or found.is_kept:
@@ -241,7 +243,7 @@ class TransactionCoordinator:
             raise InvalidRequest("the transactional id is empty")
         found = self.state.transactions.get(transactional_id)
         if found is None:
-            raise InvalidProducerIdMapping(f"nobody uses the transactional id {transactional_id}")
+            raise InvalidProducerIdMapping(f"there is no transactional id {transactional_id}")
         return found
 
     # -- EndTxn -----------------------------------------------------------------------------------------
@@ -276,7 +278,7 @@ class TransactionCoordinator:
             epoch = min(epoch + 1, MAX_EPOCH)
         new = replace(
             found,
-            status=Status.PREPARE_COMMIT if ending.commit else Status.PREPARE_ABORT,
+            status=TransactionStatus.PREPARE_COMMIT if ending.commit else TransactionStatus.PREPARE_ABORT,
             producer_epoch=epoch,
             previous_producer_id=found.producer_id,
             next_producer_id=next_id,
@@ -310,7 +312,7 @@ class TransactionCoordinator:
                     id_, self.state.transactions[id_], Ending(False, self.version, fence=True), now_ms
                 )
             except KafkaError:
-                continue  # no producer id is at hand: it is tried again
+                continue  # no producer id is available: it is tried again
             records += ended.records
             effects += ended.effects
         next_ms = now_ms if len(late) > AT_ONCE else now_ms + self._settings.abort_interval_ms
@@ -339,7 +341,7 @@ class TransactionCoordinator:
             raise InvalidRequest("the transactional id is empty")
         found = self.state.transactions.get(transactional_id)
         if found is None:
-            raise TransactionalIdNotFound(f"nobody uses the transactional id {transactional_id}")
+            raise TransactionalIdNotFound(f"there is no transactional id {transactional_id}")
         return found
 
     def list(self, wanted: Callable[[str, Transaction], bool]) -> list[tuple[str, Transaction]]:

@@ -23,7 +23,7 @@ EPOCH_BUMPS_SINCE: Final = 2
 """From this transaction version on every end of a transaction brings a new epoch (KIP-890)."""
 
 
-class Status(IntEnum):
+class TransactionStatus(IntEnum):
     """How far a transaction is; Dead and PrepareEpochFence have names, but nothing is ever written with them."""
 
     EMPTY = 0
@@ -41,17 +41,19 @@ class Status(IntEnum):
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
-LABELS: Final = {status.label: status for status in Status}
-PREPARED: Final = frozenset((Status.PREPARE_COMMIT, Status.PREPARE_ABORT))
-AT_REST: Final = frozenset((Status.EMPTY, Status.COMPLETE_COMMIT, Status.COMPLETE_ABORT))
+LABELS: Final = {status.label: status for status in TransactionStatus}
+PREPARED: Final = frozenset((TransactionStatus.PREPARE_COMMIT, TransactionStatus.PREPARE_ABORT))
+AT_REST: Final = frozenset(
+    (TransactionStatus.EMPTY, TransactionStatus.COMPLETE_COMMIT, TransactionStatus.COMPLETE_ABORT)
+)
 """Nothing is open: a transaction may begin, and an id may expire."""
 MAY_FOLLOW: Final = {
-    Status.EMPTY: AT_REST,
-    Status.ONGOING: AT_REST | {Status.ONGOING},
-    Status.PREPARE_COMMIT: frozenset((Status.ONGOING,)),
-    Status.PREPARE_ABORT: AT_REST | {Status.ONGOING},
-    Status.COMPLETE_COMMIT: frozenset((Status.PREPARE_COMMIT,)),
-    Status.COMPLETE_ABORT: frozenset((Status.PREPARE_ABORT,)),
+    TransactionStatus.EMPTY: AT_REST,
+    TransactionStatus.ONGOING: AT_REST | {TransactionStatus.ONGOING},
+    TransactionStatus.PREPARE_COMMIT: frozenset((TransactionStatus.ONGOING,)),
+    TransactionStatus.PREPARE_ABORT: AT_REST | {TransactionStatus.ONGOING},
+    TransactionStatus.COMPLETE_COMMIT: frozenset((TransactionStatus.PREPARE_COMMIT,)),
+    TransactionStatus.COMPLETE_ABORT: frozenset((TransactionStatus.PREPARE_ABORT,)),
 }
 """The states that each state may come after."""
 
@@ -64,7 +66,7 @@ class Transaction:
     producer_epoch: int
     timeout_ms: int
     updated_ms: int
-    status: Status = Status.EMPTY
+    status: TransactionStatus = TransactionStatus.EMPTY
     partitions: frozenset[TopicPartition] = frozenset()
     started_ms: int = NOT_STARTED
     previous_producer_id: int = NO_PRODUCER_ID
@@ -87,7 +89,7 @@ class Transaction:
     @property
     def is_kept(self) -> bool:
         """Whether it is open, and a new producer has taken it over to decide how it ends (KIP-939)."""
-        return self.status is Status.ONGOING and self.next_producer_id != NO_PRODUCER_ID
+        return self.status is TransactionStatus.ONGOING and self.next_producer_id != NO_PRODUCER_ID
 
     def is_late(self, now_ms: int) -> bool:
         """Whether it has been open for longer than its producer may take."""
@@ -96,7 +98,7 @@ class Transaction:
     @property
     def commits(self) -> bool:
         """Whether it was or is being committed."""
-        return self.status in (Status.PREPARE_COMMIT, Status.COMPLETE_COMMIT)
+        return self.status in (TransactionStatus.PREPARE_COMMIT, TransactionStatus.COMPLETE_COMMIT)
 
     @property
     def owner(self) -> tuple[int, int]:
@@ -115,7 +117,9 @@ class Transaction:
         rotates = self.next_producer_id != NO_PRODUCER_ID
         return replace(
             self,
-            status=Status.COMPLETE_COMMIT if self.status is Status.PREPARE_COMMIT else Status.COMPLETE_ABORT,
+            status=TransactionStatus.COMPLETE_COMMIT
+            if self.status is TransactionStatus.PREPARE_COMMIT
+            else TransactionStatus.COMPLETE_ABORT,
             partitions=frozenset(),
             previous_producer_id=self.producer_id,
             producer_id=self.next_producer_id if rotates else self.producer_id,
@@ -142,7 +146,7 @@ class TransactionsState:
             self.transactions.pop(id_, None)
             return
         found = self.transactions[id_] = read_transaction(record.value)
-        if found.status is Status.ONGOING:
+        if found.status is TransactionStatus.ONGOING:
             self.ongoing.add(id_)
 
 
@@ -153,7 +157,7 @@ def read_transaction(value: TransactionLogValue) -> Transaction:
         producer_epoch=value.producer_epoch,
         timeout_ms=value.transaction_timeout_ms,
         updated_ms=value.transaction_last_update_timestamp_ms,
-        status=Status(value.transaction_status),
+        status=TransactionStatus(value.transaction_status),
         partitions=frozenset(
             TopicPartition(topic.topic, index)
             for topic in value.transaction_partitions or ()
@@ -175,7 +179,9 @@ def entry(transactional_id: str, transaction: Transaction, version: int) -> Reco
         producer_epoch=transaction.producer_epoch,
         transaction_timeout_ms=transaction.timeout_ms,
         transaction_status=transaction.status,
-        transaction_partitions=None if transaction.status is Status.EMPTY else by_topic(transaction.partitions),
+        transaction_partitions=None
+        if transaction.status is TransactionStatus.EMPTY
+        else by_topic(transaction.partitions),
         transaction_last_update_timestamp_ms=transaction.updated_ms,
         transaction_start_timestamp_ms=transaction.started_ms,
         previous_producer_id=transaction.previous_producer_id if flexible else NO_PRODUCER_ID,

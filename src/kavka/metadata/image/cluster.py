@@ -152,7 +152,7 @@ class ClusterDraft:
         self._put(replace(self._broker(record.id, record.epoch), fenced=True))
 
     def unfence_broker(self, record: UnfenceBrokerRecord) -> None:
-        """Put a broker in service (how it was written before 3.3)."""
+        """Unfence a broker (how it was written before 3.3)."""
         self._put(replace(self._broker(record.id, record.epoch), fenced=False))
 
     def change_broker(self, record: BrokerRegistrationChangeRecord) -> None:
@@ -202,8 +202,8 @@ class ClusterDraft:
 
 def _endpoints(written: Iterable[object]) -> tuple[Endpoint, ...]:
     return tuple(
-        Endpoint(one.name, one.host, one.port, _protocol(one.security_protocol))  # type: ignore[attr-defined]
-        for one in written
+        Endpoint(endpoint.name, endpoint.host, endpoint.port, _protocol(endpoint.security_protocol))  # type: ignore[attr-defined]
+        for endpoint in written
     )
 
 
@@ -215,6 +215,6 @@ def _protocol(code: int) -> str:
 
 def _features(written: Iterable[object]) -> dict[str, tuple[int, int]]:
     return {
-        one.name: (one.min_supported_version, one.max_supported_version)  # type: ignore[attr-defined]
-        for one in written
+        feature.name: (feature.min_supported_version, feature.max_supported_version)  # type: ignore[attr-defined]
+        for feature in written
     }

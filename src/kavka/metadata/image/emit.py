@@ -31,31 +31,31 @@ def records_of(image: MetadataImage) -> Iterator[Any]:
     yield from _cluster(image.cluster, metadata_version)
     yield from _topics(image.topics, metadata_version)
     yield from _configs(image.configs)
-    yield from image.kept.quotas.values()
+    yield from image.security.quotas.values()
     if image.next_producer_id > 0:
         yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)
-    yield from image.kept.acls.values()
-    yield from image.kept.scram.values()
-    yield from image.kept.tokens.values()
+    yield from image.security.acls.values()
+    yield from image.security.scram.values()
+    yield from image.security.tokens.values()
 
 
-def partition_record(topic_id: Uuid, index: int, one: PartitionImage, metadata_version: int) -> PartitionRecord:
+def partition_record(topic_id: Uuid, index: int, partition: PartitionImage, metadata_version: int) -> PartitionRecord:
     """A partition as one record, without the fields that a metadata.version has no place for."""
     elr = metadata_version >= MV_ELR
     return PartitionRecord(
         partition_id=index,
         topic_id=topic_id,
-        replicas=list(one.replicas),
-        isr=list(one.isr),
-        removing_replicas=list(one.removing),
-        adding_replicas=list(one.adding),
-        leader=one.leader,
-        leader_recovery_state=one.leader_recovery_state,
-        leader_epoch=one.leader_epoch,
-        partition_epoch=one.partition_epoch,
-        directories=list(one.directories) if metadata_version >= MV_DIRECTORIES else [],
-        eligible_leader_replicas=list(one.elr) if elr and one.elr else None,
-        last_known_elr=list(one.last_known_elr) if elr and one.last_known_elr else None,
+        replicas=list(partition.replicas),
+        isr=list(partition.isr),
+        removing_replicas=list(partition.removing),
+        adding_replicas=list(partition.adding),
+        leader=partition.leader,
+        leader_recovery_state=partition.leader_recovery_state,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        directories=list(partition.directories) if metadata_version >= MV_DIRECTORIES else [],
+        eligible_leader_replicas=list(partition.elr) if elr and partition.elr else None,
+        last_known_elr=list(partition.last_known_elr) if elr and partition.last_known_elr else None,
     )
 
 
@@ -75,9 +75,12 @@ def _cluster(cluster: ClusterImage, metadata_version: int) -> Iterator[Any]:
             broker_epoch=broker.epoch,
             end_points=[
                 BrokerEndpoint(
-                    name=one.listener, host=one.host, port=one.port, security_protocol=_code(one.security_protocol)
+                    name=endpoint.listener,
+                    host=endpoint.host,
+                    port=endpoint.port,
+                    security_protocol=_code(endpoint.security_protocol),
                 )
-                for one in broker.endpoints
+                for endpoint in broker.endpoints
             ],
             features=[
                 BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
@@ -98,9 +101,12 @@ def _cluster(cluster: ClusterImage, metadata_version: int) -> Iterator[Any]:
             zk_migration_ready=False,
             end_points=[
                 ControllerEndpoint(
-                    name=one.listener, host=one.host, port=one.port, security_protocol=_code(one.security_protocol)
+                    name=endpoint.listener,
+                    host=endpoint.host,
+                    port=endpoint.port,
+                    security_protocol=_code(endpoint.security_protocol),
                 )
-                for one in controller.endpoints
+                for endpoint in controller.endpoints
             ],
             features=[
                 ControllerFeature(name=name, min_supported_version=low, max_supported_version=high)
@@ -116,8 +122,8 @@ def _code(security_protocol: str) -> int:
 def _topics(topics: TopicsImage, metadata_version: int) -> Iterator[Any]:
     for topic in topics.by_id.values():
         yield TopicRecord(name=topic.name, topic_id=topic.id)
-        for index, one in topic.partitions.items():
-            yield partition_record(topic.id, index, one, metadata_version)
+        for index, partition in topic.partitions.items():
+            yield partition_record(topic.id, index, partition, metadata_version)
 
 
 def _configs(configs: ConfigsImage) -> Iterator[ConfigRecord]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kavka.metadata.image.cluster import EMPTY_CLUSTER, ClusterImage
 from kavka.metadata.image.configs import EMPTY_CONFIGS, ConfigsImage
 from kavka.metadata.image.features import EMPTY_FEATURES, FeaturesImage
-from kavka.metadata.image.kept import EMPTY_KEPT, KeptImage
+from kavka.metadata.image.security import EMPTY_SECURITY, SecurityImage
 from kavka.metadata.image.topics import EMPTY_TOPICS, TopicsImage
 
 
@@ -21,7 +21,7 @@ class MetadataImage:
     cluster: ClusterImage
     topics: TopicsImage
     configs: ConfigsImage
-    kept: KeptImage
+    security: SecurityImage
     next_producer_id: int = 0
     before_transaction: MetadataImage | None = None
     """What an open metadata transaction (KIP-868) started from, to go back to if it is aborted."""
@@ -39,5 +39,5 @@ EMPTY = MetadataImage(
     cluster=EMPTY_CLUSTER,
     topics=EMPTY_TOPICS,
     configs=EMPTY_CONFIGS,
-    kept=EMPTY_KEPT,
+    security=EMPTY_SECURITY,
 )

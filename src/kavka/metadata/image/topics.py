@@ -33,7 +33,7 @@ class LeaderRecoveryState(IntEnum):
 
 
 class PartitionImage(NamedTuple):
-    """A partition: where its replicas are, who leads, who is in sync. A tuple, because there are so many of them."""
+    """A partition: its replicas, leader and ISR. A tuple, because there are so many of them."""
 
     leader: int
     leader_epoch: int
@@ -49,7 +49,7 @@ class PartitionImage(NamedTuple):
 
     @property
     def reassigning(self) -> bool:
-        """Whether its replicas are being moved."""
+        """Whether it is being reassigned."""
         return bool(self.adding or self.removing)
 
     def directory(self, replica: int) -> Uuid:
@@ -175,10 +175,12 @@ class TopicsDraft:
             ids = {*self._image.by_id, *self._partitions} - self._removed.keys()
         for id_ in ids:
             known = self._partitions[id_] if id_ in self._partitions else self._image.by_id[id_].partitions
-            for index in [index for index, one in known.items() if one.elr or one.last_known_elr]:
+            for index in [index for index, partition in known.items() if partition.elr or partition.last_known_elr]:
                 partitions = self._touch(id_)
-                one = partitions[index]
-                partitions[index] = one._replace(elr=(), last_known_elr=(), partition_epoch=one.partition_epoch + 1)
+                partition = partitions[index]
+                partitions[index] = partition._replace(
+                    elr=(), last_known_elr=(), partition_epoch=partition.partition_epoch + 1
+                )
                 self._changed[id_].add(index)
 
     def build(self) -> TopicsImage:

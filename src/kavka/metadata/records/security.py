@@ -1,4 +1,4 @@
-"""Records of access rules, SCRAM credentials and delegation tokens."""
+"""Records of ACLs, SCRAM credentials and delegation tokens."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ CONFIG_PROVIDERS = SET("config.providers", (), NO_BLANKS, CLUSTER)
 CONTROLLED_SHUTDOWN_ENABLE = BOOLEAN(
     "controlled.shutdown.enable",
     True,
-    doc="Whether a broker that stops hands over what it leads first; if not, others take over when it is missed.",
+    doc="Whether a broker that stops moves its leaders to others first; if not, these are elected when it is fenced.",
 )
 MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS = INT(
     "max.incremental.fetch.session.cache.slots",
@@ -227,7 +227,13 @@ COMPRESSION_ZSTD_LEVEL = INT(
 NUM_PARTITIONS = INT("num.partitions", 1, AT_LEAST_1, doc="The partitions of a topic created without a number.")
 LOG_DIR = SET("log.dir", ("/tmp/kafka-logs",), FILLED, doc="The data directory, when log.dirs is not set.")
 LOG_DIRS = SET.optional("log.dirs", FILLED, doc="The data directories.")
-CORDONED_LOG_DIRS = SET("cordoned.log.dirs", (), NO_BLANKS, PER_BROKER)
+CORDONED_LOG_DIRS = SET(
+    "cordoned.log.dirs",
+    (),
+    NO_BLANKS,
+    PER_BROKER,
+    "The log directories that no new replica goes to; * for all. What lies there stays.",
+)
 LOG_SEGMENT_BYTES = INT(
     "log.segment.bytes", 1 << 30, at_least(1 << 20), CLUSTER, "The size at which a log starts a new segment."
 )
@@ -318,25 +324,30 @@ LOG_MESSAGE_TIMESTAMP_TYPE = STRING(
     "CreateTime",
     TIMESTAMP_TYPES,
     CLUSTER,
-    "Which time a record carries: CreateTime from the producer or LogAppendTime from the broker.",
+    "The timestamp of records: CreateTime from the producer or LogAppendTime from the broker.",
 )
 LOG_MESSAGE_TIMESTAMP_BEFORE_MAX_MS = LONG(
     "log.message.timestamp.before.max.ms",
     LONG_MAX,
     AT_LEAST_0,
     CLUSTER,
-    "How far a record's time may lie before the broker's.",
+    "How far a record's timestamp may lie before the broker's time.",
 )
 LOG_MESSAGE_TIMESTAMP_AFTER_MAX_MS = LONG(
     "log.message.timestamp.after.max.ms",
     3_600_000,
     AT_LEAST_0,
     CLUSTER,
-    "How far a record's time may lie after the broker's.",
+    "How far a record's timestamp may lie after the broker's time.",
 )
 CREATE_TOPIC_POLICY_CLASS_NAME = CLASS.optional("create.topic.policy.class.name")
 ALTER_CONFIG_POLICY_CLASS_NAME = CLASS.optional("alter.config.policy.class.name")
-LOG_DIR_FAILURE_TIMEOUT_MS = LONG("log.dir.failure.timeout.ms", 30_000, AT_LEAST_1)
+LOG_DIR_FAILURE_TIMEOUT_MS = LONG(
+    "log.dir.failure.timeout.ms",
+    30_000,
+    AT_LEAST_1,
+    doc="How long a broker may fail to tell the controller that a log directory is offline before it stops.",
+)
 LOG_INITIAL_TASK_DELAY_MS = LONG(
     "log.initial.task.delay.ms",
     30_000,
@@ -386,6 +397,19 @@ KAVKA_METRICS_LISTENER = STRING.optional(
     doc="HOST:PORT where Prometheus finds the metrics, at /metrics; not served by default.",
     internal=True,  # not Kafka's: its tools are not shown it
 )
+KAVKA_REGISTRY_LISTENER = STRING.optional(
+    "kavka.registry.listener",
+    Check("HOST:PORT", lambda value: value.rpartition(":")[0] != "" and value.rpartition(":")[2].isdecimal()),
+    doc="HOST:PORT where the schema registry is served; not by default.",
+    internal=True,
+)
+KAVKA_METRICS_DETAIL = STRING(
+    "kavka.metrics.detail",
+    "topic",
+    one_of("node", "topic", "partition"),
+    doc="How fine metrics of traffic, sizes and lag are: sums of the `node`, also by `topic`, or also by `partition`.",
+    internal=True,
+)
 LOG_CLEANER_ENABLE = BOOLEAN("log.cleaner.enable", True, doc="Whether compacted topics are compacted.")
 LOG_CLEANER_DELETE_RETENTION_MS = LONG(
     "log.cleaner.delete.retention.ms", 86_400_000, AT_LEAST_0, CLUSTER, "How long a tombstone stays in a compacted log."
@@ -407,7 +431,7 @@ BROKER_HEARTBEAT_INTERVAL_MS = INT(
 BROKER_SESSION_TIMEOUT_MS = INT(
     "broker.session.timeout.ms",
     9000,
-    doc="How long the controller waits for a heartbeat before it takes a broker for dead.",
+    doc="How long the controller waits for a heartbeat before it fences a broker.",
 )
 CONTROLLER_PERFORMANCE_SAMPLE_PERIOD_MS = LONG(
     "controller.performance.sample.period.ms", 60_000, at_least(100), internal=True
@@ -513,6 +537,11 @@ METRIC_REPORTERS = SET("metric.reporters", ("org.apache.kafka.common.metrics.Jmx
 METRICS_RECORDING_LEVEL = STRING("metrics.recording.level", "INFO")
 KAFKA_METRICS_REPORTERS = SET("kafka.metrics.reporters", (), NO_BLANKS)
 KAFKA_METRICS_POLLING_INTERVAL_SECS = INT("kafka.metrics.polling.interval.secs", 10, AT_LEAST_1)
-TELEMETRY_MAX_BYTES = INT("telemetry.max.bytes", 1 << 20, AT_LEAST_1)
+TELEMETRY_MAX_BYTES = INT(
+    "telemetry.max.bytes",
+    1 << 20,
+    AT_LEAST_1,
+    doc="How much a client may push of its own metrics at once, compressed or not.",
+)
 
 SETTINGS: Final[dict[str, Setting[Any]]] = collect(globals())

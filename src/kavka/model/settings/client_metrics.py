@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
-from kavka.model.settings.types import INT, NO_BLANKS, SET, Setting, collect
+from kavka.model.settings.types import INT, NO_BLANKS, SET, Setting, SettingError, collect
 
 METRICS = SET("metrics", (), NO_BLANKS)
 INTERVAL_MS = INT("interval.ms", 300_000)
@@ -23,16 +22,19 @@ _MATCHED: Final = frozenset(
 )
 
 
-def is_match(entry: str) -> bool:
-    """Whether an entry of `match` is name=pattern, with a name that clients are matched by."""
+def parse_match(entry: str) -> tuple[str, Any]:
+    """The name and the RE2 pattern of an entry of `match`; raises SettingError."""
+    import re2  # not at start-up: few clusters have subscriptions
+
     name, equals, pattern = entry.partition("=")
     if not equals or "=" in pattern or not pattern or name.strip() not in _MATCHED:
-        return False
+        raise SettingError(f"match: {entry!r} is not name=pattern with a known name")
+    options: Any = re2.Options()
+    options.log_errors = False
     try:
-        re.compile(pattern.strip())
-    except re.error:
-        return False
-    return True
+        return name.strip(), re2.compile(pattern.strip(), options)
+    except re2.error:
+        raise SettingError(f"match: {pattern.strip()!r} is no RE2 pattern") from None
 
 
 SETTINGS: Final[dict[str, Setting[Any]]] = collect(globals())

@@ -235,7 +235,7 @@ GROUP_SHARE_DELIVERY_COUNT_LIMIT = INT(
     "group.share.delivery.count.limit",
     5,
     between(2, 10),
-    doc="How often a record is delivered to a share group at most.",
+    doc="How many delivery attempts a record has in a share group.",
 )
 GROUP_SHARE_MAX_DELIVERY_COUNT_LIMIT = INT(
     "group.share.max.delivery.count.limit",
@@ -253,25 +253,25 @@ GROUP_SHARE_RECORD_LOCK_DURATION_MS = INT(
     "group.share.record.lock.duration.ms",
     30_000,
     between(1000, 3_600_000),
-    doc="How long a member of a share group has a record to itself.",
+    doc="How long the acquisition lock of a record in a share group lasts.",
 )
 GROUP_SHARE_MIN_RECORD_LOCK_DURATION_MS = INT(
     "group.share.min.record.lock.duration.ms",
     15_000,
     between(1000, 30_000),
-    doc="The shortest lock of a record that a share group can be given.",
+    doc="The shortest acquisition lock that a share group can be given.",
 )
 GROUP_SHARE_MAX_RECORD_LOCK_DURATION_MS = INT(
     "group.share.max.record.lock.duration.ms",
     60_000,
     between(30_000, 3_600_000),
-    doc="The longest lock of a record that a share group can be given.",
+    doc="The longest acquisition lock that a share group can be given.",
 )
 GROUP_SHARE_PARTITION_MAX_RECORD_LOCKS = INT(
     "group.share.partition.max.record.locks",
     2000,
     between(100, 10_000),
-    doc="How many records of a partition a share group has in flight at most.",
+    doc="How many in-flight records a share partition has at most.",
 )
 GROUP_SHARE_MAX_PARTITION_MAX_RECORD_LOCKS = INT(
     "group.share.max.partition.max.record.locks",
@@ -364,7 +364,7 @@ GROUP_STREAMS_SESSION_TIMEOUT_MS = INT(
     "group.streams.session.timeout.ms",
     45_000,
     AT_LEAST_1,
-    doc="How long a member of a streams group may be silent before it is taken out.",
+    doc="How long a member of a streams group may be silent before it is fenced.",
 )
 GROUP_STREAMS_MIN_SESSION_TIMEOUT_MS = INT(
     "group.streams.min.session.timeout.ms",
@@ -439,14 +439,14 @@ TRANSACTION_STATE_LOG_MIN_ISR = INT(
     "transaction.state.log.min.isr",
     2,
     AT_LEAST_1,
-    doc="How many replicas of the transaction log must be in sync for a write.",
+    doc="min.insync.replicas of the transaction log.",
 )
 TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE = INT("transaction.state.log.load.buffer.size", 5 << 20, AT_LEAST_1)
 TRANSACTION_STATE_LOG_REPLICATION_FACTOR = SHORT(
     "transaction.state.log.replication.factor",
     3,
     AT_LEAST_1,
-    doc="How many copies the transaction log has when it is created.",
+    doc="The replication factor of the transaction log when it is created.",
 )
 TRANSACTION_STATE_LOG_NUM_PARTITIONS = INT(
     "transaction.state.log.num.partitions",
@@ -465,7 +465,7 @@ TRANSACTION_PARTITION_VERIFICATION_ENABLE = BOOLEAN(
     True,
     None,
     CLUSTER,
-    doc="Whether a partition is written to only if its transaction has it (KIP-890).",
+    doc="Whether a partition is verified to be part of a transaction before it is written to (KIP-890).",
 )
 PRODUCER_ID_EXPIRATION_MS = INT(
     "producer.id.expiration.ms", 86_400_000, AT_LEAST_1, CLUSTER, "How long a silent idempotent producer is remembered."
@@ -474,7 +474,7 @@ PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS = INT(
     "producer.id.expiration.check.interval.ms",
     600_000,
     AT_LEAST_1,
-    doc="How often silent producers are looked for.",
+    doc="How often expired producer ids are looked for.",
     internal=True,
 )
 TRANSACTIONAL_ID_EXPIRATION_MS = INT(
@@ -511,6 +511,14 @@ ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MAX_MS = INT(
 )
 ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MS = INT(
     "add.partitions.to.txn.retry.backoff.ms", 20, AT_LEAST_1, doc="How long a broker rests before it tries so again."
+)
+
+KAVKA_SCHEMAS_TOPIC_REPLICATION_FACTOR = SHORT(
+    "kavka.schemas.topic.replication.factor",
+    3,
+    AT_LEAST_1,
+    doc="Replicas of the schema registry's topic; if not set, no more than there are brokers when it is created.",
+    internal=True,
 )
 
 SETTINGS: Final[dict[str, Setting[Any]]] = collect(globals())

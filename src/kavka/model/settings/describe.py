@@ -142,16 +142,16 @@ def _broker_synonyms(name: str, layers: tuple[Layer, ...], with_default: bool = 
     base = listener_base(name)
     names = BROKER_SYNONYMS.get(name, (name, base) if base else (name,))
     chain = [
-        Alternative(one, None if _hidden(one) else layer.texts[one], layer.source)
+        Alternative(synonym, None if _hidden(synonym) else layer.texts[synonym], layer.source)
         for layer in layers
-        for one in names
-        if one in layer.texts
+        for synonym in names
+        if synonym in layer.texts
     ]
     if with_default:
-        settings = (BROKER[one] for one in names if one in BROKER)
+        settings = (BROKER[synonym] for synonym in names if synonym in BROKER)
         texts = ((setting, setting.text(setting.default)) for setting in settings if not setting.sensitive)
         chain += [Alternative(setting.name, text, Source.DEFAULT) for setting, text in texts if text is not None]
-    first = next((index for index, one in enumerate(chain) if one.name == name), len(chain))
+    first = next((index for index, alternative in enumerate(chain) if alternative.name == name), len(chain))
     return tuple(chain[first:])
 
 

@@ -67,34 +67,34 @@ DELETE_RECORDS_PURGATORY_PURGE_INTERVAL_REQUESTS = INT("delete.records.purgatory
 AUTO_LEADER_REBALANCE_ENABLE = BOOLEAN(
     "auto.leader.rebalance.enable",
     True,
-    doc="Whether the controller gives partitions back to their preferred leaders from time to time.",
+    doc="Whether the controller elects preferred leaders from time to time.",
 )
 LEADER_IMBALANCE_CHECK_INTERVAL_SECONDS = LONG(
     "leader.imbalance.check.interval.seconds",
     300,
     AT_LEAST_1,
-    doc="How often the controller looks for partitions that are not led by their preferred leader.",
+    doc="How often the controller looks for partitions whose leader is not the preferred one.",
 )
 UNCLEAN_LEADER_ELECTION_INTERVAL_MS = LONG(
     "unclean.leader.election.interval.ms",
     300_000,
     AT_LEAST_1,
     internal=True,
-    doc="How often leaders are looked for among replicas that are not in sync, where that is allowed.",
+    doc="How often the controller holds unclean elections, where they are allowed.",
 )
 UNCLEAN_LEADER_ELECTION_ENABLE = BOOLEAN(
     "unclean.leader.election.enable",
     False,
     None,
     CLUSTER,
-    "Whether a replica that is not in sync may lead when no other can, losing records.",
+    "Whether a replica outside the ISR may become leader when no other can, losing records.",
 )
 UNCLEAN_RECOVERY_STRATEGY = STRING(
     "unclean.recovery.strategy",
     "None",
     one_of_any_case("None", "Balanced", "Aggressive"),
     CLUSTER,
-    "How a partition gets a leader when nobody who was in sync can be one (KIP-966): None leaves that to "
+    "How a partition gets a leader when neither ISR nor ELR has one (KIP-966): None leaves that to "
     "unclean.leader.election.enable; else the replica with the longest log leads, after 30 s (Balanced) or 2 s "
     "(Aggressive) or as soon as all have told how far they are.",
     internal=True,
@@ -111,7 +111,12 @@ REPLICATION_QUOTA_WINDOW_NUM = INT(
     AT_LEAST_1,
     doc="Over how many windows the rate of throttled replication is measured.",
 )
-ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_NUM = INT("alter.log.dirs.replication.quota.window.num", 11, AT_LEAST_1)
+ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_NUM = INT(
+    "alter.log.dirs.replication.quota.window.num",
+    11,
+    AT_LEAST_1,
+    doc="For how many windows what is copied between log directories is remembered.",
+)
 CONTROLLER_QUOTA_WINDOW_NUM = INT(
     "controller.quota.window.num",
     11,
@@ -123,7 +128,7 @@ REPLICATION_QUOTA_WINDOW_SIZE_SECONDS = INT(
     "replication.quota.window.size.seconds", 1, AT_LEAST_1, doc="How long such a window is."
 )
 ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_SIZE_SECONDS = INT(
-    "alter.log.dirs.replication.quota.window.size.seconds", 1, AT_LEAST_1
+    "alter.log.dirs.replication.quota.window.size.seconds", 1, AT_LEAST_1, doc="How long such a window is."
 )
 CONTROLLER_QUOTA_WINDOW_SIZE_SECONDS = INT(
     "controller.quota.window.size.seconds", 1, AT_LEAST_1, doc="How long such a window is."
@@ -135,7 +140,7 @@ LEADER_REPLICATION_THROTTLED_RATE = LONG(
     AT_LEAST_0,
     CLUSTER,
     internal=True,
-    doc="How many bytes a second a leader gives to throttled replicas.",
+    doc="How many bytes a second a leader sends to throttled replicas.",
 )
 FOLLOWER_REPLICATION_THROTTLED_RATE = LONG(
     "follower.replication.throttled.rate",
@@ -143,10 +148,15 @@ FOLLOWER_REPLICATION_THROTTLED_RATE = LONG(
     AT_LEAST_0,
     CLUSTER,
     internal=True,
-    doc="How many bytes a second a follower takes for throttled replicas.",
+    doc="How many bytes a second a follower fetches for throttled replicas.",
 )
 REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND = LONG(
-    "replica.alter.log.dirs.io.max.bytes.per.second", LONG_MAX, AT_LEAST_0, CLUSTER, internal=True
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+    LONG_MAX,
+    AT_LEAST_0,
+    CLUSTER,
+    "How many bytes a second are copied from one log directory of a broker to another.",
+    internal=True,
 )
 
 SETTINGS: Final[dict[str, Setting[Any]]] = collect(globals())

@@ -49,14 +49,13 @@ def validate_client_metrics(overrides: Mapping[str, str | None]) -> Values:
     texts = _known("client metrics", overrides, client_metrics.SETTINGS)
     try:
         values = Values(client_metrics.SETTINGS, (Layer(Source.CLIENT_METRICS, texts),), {})
+        for entry in values[client_metrics.MATCH]:
+            client_metrics.parse_match(entry)
     except SettingError as error:
         raise InvalidConfig(str(error)) from None
     interval = values[client_metrics.INTERVAL_MS]
     if not 100 <= interval <= 3_600_000:
         raise InvalidRequest(f"interval.ms: {interval} is not allowed, it must be between 100 and 3600000")
-    for pattern in values[client_metrics.MATCH]:
-        if not client_metrics.is_match(pattern):
-            raise InvalidConfig(f"match: {pattern!r} is not name=pattern with a known name")
     return values
 
 
@@ -191,10 +190,10 @@ def _check_local_retention(values: Values) -> None:
         (t.TOPIC_LOCAL_RETENTION_BYTES, t.TOPIC_RETENTION_BYTES),
         (t.TOPIC_LOCAL_RETENTION_MS, t.TOPIC_RETENTION_MS),
     ):
-        kept, limit = values[local], values[whole]
-        if kept != FOLLOWS_RETENTION and limit > -1:
-            _demand(kept != -1, f"{local.name}: -1 is not allowed while {whole.name} is {limit}")
-            _demand(kept <= limit, f"{local.name}: {kept} is more than {whole.name}, which is {limit}")
+        local_limit, limit = values[local], values[whole]
+        if local_limit != FOLLOWS_RETENTION and limit > -1:
+            _demand(local_limit != -1, f"{local.name}: -1 is not allowed while {whole.name} is {limit}")
+            _demand(local_limit <= limit, f"{local.name}: {local_limit} is more than {whole.name}, which is {limit}")
 
 
 def _check_remote_storage(values: Values, broker: Values, was_remote: bool) -> None:

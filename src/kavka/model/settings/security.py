@@ -274,7 +274,7 @@ ALLOW_EVERYONE_IF_NO_ACL_FOUND = BOOLEAN(
     "allow.everyone.if.no.acl.found",
     False,
     internal=True,
-    doc="Whether a resource that no access rule concerns is open to all.",
+    doc="Whether a resource without ACLs is open to all.",
 )
 CONNECTION_FAILED_AUTHENTICATION_DELAY_MS = INT(
     "connection.failed.authentication.delay.ms",
@@ -298,7 +298,7 @@ KAVKA_MAX_UNAUTHENTICATED_CONNECTIONS = INT(
     "kavka.max.unauthenticated.connections",
     1_000,
     AT_LEAST_1,
-    doc="How many connections of a secured listener may be on their way in at once; then the oldest gives way.",
+    doc="How many connections of each secured listener may be on their way in at once; then the oldest gives way.",
     internal=True,
 )
 KAVKA_SASL_PLAIN_USERS_FILE = STRING.optional(
@@ -330,13 +330,13 @@ DELEGATION_TOKEN_EXPIRY_TIME_MS = LONG(
     "delegation.token.expiry.time.ms",
     86_400_000,
     AT_LEAST_1,
-    doc="How long a delegation token lives till it is renewed.",
+    doc="How long a delegation token is valid till it is renewed.",
 )
 DELEGATION_TOKEN_EXPIRY_CHECK_INTERVAL_MS = LONG(
     "delegation.token.expiry.check.interval.ms",
     3_600_000,
     AT_LEAST_1,
-    doc="How often the controller forgets delegation tokens whose time is over.",
+    doc="How often the controller deletes expired delegation tokens.",
 )
 
 SETTINGS: Final[dict[str, Setting[Any]]] = collect(globals())

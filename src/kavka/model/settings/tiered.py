@@ -29,7 +29,7 @@ CLUSTER: Final = Update.CLUSTER
 REMOTE_LOG_STORAGE_SYSTEM_ENABLE = BOOLEAN(
     "remote.log.storage.system.enable",
     False,
-    doc="Whether topics may keep older segments in the store of kavka.remote.storage.url.",
+    doc="Whether topics may use tiered storage, in the store of kavka.remote.storage.url.",
 )
 REMOTE_LOG_STORAGE_MANAGER_IMPL_PREFIX = STRING("remote.log.storage.manager.impl.prefix", "rsm.config.", NOT_EMPTY)
 REMOTE_LOG_METADATA_MANAGER_IMPL_PREFIX = STRING("remote.log.metadata.manager.impl.prefix", "rlmm.config.", NOT_EMPTY)
@@ -62,7 +62,7 @@ REMOTE_LOG_MANAGER_COPIER_THREAD_POOL_SIZE = INT(
     10,
     AT_LEAST_1,
     CLUSTER,
-    "How many partitions are copied to the store at the same time.",
+    "Of how many partitions segments are copied to tiered storage at the same time.",
 )
 REMOTE_LOG_MANAGER_EXPIRATION_THREAD_POOL_SIZE = INT(
     "remote.log.manager.expiration.thread.pool.size",
@@ -107,21 +107,21 @@ LOG_LOCAL_RETENTION_MS = LONG(
     -2,
     at_least(-2),
     CLUSTER,
-    "How long what the store has is kept on the disk as well; -2: as long as log.retention.ms.",
+    "How long segments in tiered storage stay on the local disk as well; -2: as long as log.retention.ms.",
 )
 LOG_LOCAL_RETENTION_BYTES = LONG(
     "log.local.retention.bytes",
     -2,
     at_least(-2),
     CLUSTER,
-    "How much of a partition is kept on the disk if the store has it as well; -2: as much as log.retention.bytes.",
+    "How much of a partition in tiered storage stays on the local disk; -2: as much as log.retention.bytes.",
 )
 REMOTE_LOG_MANAGER_COPY_MAX_BYTES_PER_SECOND = LONG(
     "remote.log.manager.copy.max.bytes.per.second",
     LONG_MAX,
     AT_LEAST_1,
     CLUSTER,
-    "How fast segments are copied to the store, all together.",
+    "How fast segments are copied to tiered storage, all together.",
 )
 REMOTE_LOG_MANAGER_COPY_QUOTA_WINDOW_NUM = INT(
     "remote.log.manager.copy.quota.window.num",
@@ -137,7 +137,7 @@ REMOTE_LOG_MANAGER_FETCH_MAX_BYTES_PER_SECOND = LONG(
     LONG_MAX,
     AT_LEAST_1,
     CLUSTER,
-    "How fast clients are given records out of the store, all together.",
+    "How fast records are fetched from tiered storage, all together.",
 )
 REMOTE_LOG_MANAGER_FETCH_QUOTA_WINDOW_NUM = INT(
     "remote.log.manager.fetch.quota.window.num",
@@ -153,28 +153,28 @@ REMOTE_FETCH_MAX_WAIT_MS = INT(
     500,
     AT_LEAST_1,
     CLUSTER,
-    "How long a fetch waits for records out of the store, whatever it asked for itself.",
+    "How long a fetch waits for records from tiered storage, whatever its own max wait.",
 )
 REMOTE_LIST_OFFSETS_REQUEST_TIMEOUT_MS = LONG(
     "remote.list.offsets.request.timeout.ms",
     30_000,
     AT_LEAST_1,
     CLUSTER,
-    "How long a search by time may take in the store.",
+    "How long a ListOffsets by timestamp may take in tiered storage.",
 )
 FOLLOWER_FETCH_LAST_TIERED_OFFSET_ENABLE = BOOLEAN(
     "follower.fetch.last.tiered.offset.enable",
     False,
     None,
     CLUSTER,
-    "Whether an empty replica begins after what the store has, not with all that is on its leader's disk (KIP-1023).",
+    "Whether an empty replica begins after the last tiered offset, not at the leader's local log start (KIP-1023).",
 )
 # What Kafka leaves to its topic-based RemoteLogMetadataManager, under the default prefix
 RLMM_CONFIG_REMOTE_LOG_METADATA_TOPIC_REPLICATION_FACTOR = SHORT(
     "rlmm.config.remote.log.metadata.topic.replication.factor",
     3,
     AT_LEAST_1,
-    doc="How many replicas the topic __remote_log_metadata is created with; by default as far as there are brokers.",
+    doc="The replication factor that __remote_log_metadata is created with; by default as far as there are brokers.",
     internal=True,  # Kafka's tools do not know it among a broker's settings either
 )
 RLMM_CONFIG_REMOTE_LOG_METADATA_TOPIC_NUM_PARTITIONS = INT(
@@ -215,7 +215,7 @@ KAVKA_REMOTE_STORAGE_URL = STRING.optional(
 KAVKA_REMOTE_STORAGE_OPTIONS = LIST(
     "kavka.remote.storage.options",
     (),
-    Check("a list of name=value", lambda value: all("=" in one for one in value)),
+    Check("a list of name=value", lambda value: all("=" in option for option in value)),
     doc="More about a cloud's store, as name=value (endpoint=http://127.0.0.1:9000,region=eu-west-1); no secrets.",
     internal=True,
 )
@@ -241,21 +241,21 @@ KAVKA_REMOTE_STORAGE_KEYS_FILE = STRING.optional(
 KAVKA_REMOTE_CACHE_DIR = STRING.optional(
     "kavka.remote.cache.dir",
     NOT_EMPTY,
-    doc="Where what was read of remote segments and their catalogue is kept; else kavka-remote in the first log.dirs.",
+    doc="The cache of remote segments and of remote log metadata; else kavka-remote in the first log.dirs.",
     internal=True,
 )
 KAVKA_REMOTE_CACHE_BYTES = LONG(
     "kavka.remote.cache.bytes",
     1 << 30,
     AT_LEAST_0,
-    doc="How much of the disk records of remote segments may take that were read.",
+    doc="How much of the disk cached records of remote segments may take.",
     internal=True,
 )
 KAVKA_REMOTE_DELETE_DELAY_MS = LONG(
     "kavka.remote.delete.delay.ms",
     60_000,
     AT_LEAST_0,
-    doc="How long a remote segment is kept after it was given up, so that who reads it can finish.",
+    doc="How long a remote segment stays after its deletion began, so that fetches under way can finish.",
     internal=True,
 )
 

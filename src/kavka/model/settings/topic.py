@@ -165,14 +165,14 @@ TOPIC_CLEANUP_POLICY = SET(
 TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE = BOOLEAN(
     "unclean.leader.election.enable",
     False,
-    doc="Whether a replica that is not in sync may lead when no other can, losing records.",
+    doc="Whether a replica outside the ISR may become leader when no other can, losing records.",
     synonyms=(Synonym(replication.UNCLEAN_LEADER_ELECTION_ENABLE),),
 )
 TOPIC_UNCLEAN_RECOVERY_STRATEGY = STRING(
     "unclean.recovery.strategy",
     "None",
     one_of_any_case("None", "Balanced", "Aggressive"),
-    doc="How a partition gets a leader when nobody who was in sync can be one: see the broker's key.",
+    doc="How a partition gets a leader when neither ISR nor ELR has one: see the broker's key.",
     internal=True,
     synonyms=(Synonym(replication.UNCLEAN_RECOVERY_STRATEGY),),
 )
@@ -180,7 +180,7 @@ TOPIC_MIN_INSYNC_REPLICAS = INT(
     "min.insync.replicas",
     1,
     AT_LEAST_1,
-    doc="How many replicas must have a record before acks=all is answered.",
+    doc="How many replicas the ISR must have for a write with acks=all.",
     synonyms=(Synonym(broker.MIN_INSYNC_REPLICAS),),
 )
 TOPIC_COMPRESSION_TYPE = STRING(
@@ -221,21 +221,21 @@ TOPIC_MESSAGE_TIMESTAMP_TYPE = STRING(
     "message.timestamp.type",
     "CreateTime",
     broker.TIMESTAMP_TYPES,
-    doc="Which time a record carries: CreateTime from the producer or LogAppendTime from the broker.",
+    doc="The timestamp of records: CreateTime from the producer or LogAppendTime from the broker.",
     synonyms=(Synonym(broker.LOG_MESSAGE_TIMESTAMP_TYPE),),
 )
 TOPIC_MESSAGE_TIMESTAMP_BEFORE_MAX_MS = LONG(
     "message.timestamp.before.max.ms",
     LONG_MAX,
     AT_LEAST_0,
-    doc="How far a record's time may lie before the broker's.",
+    doc="How far a record's timestamp may lie before the broker's time.",
     synonyms=(Synonym(broker.LOG_MESSAGE_TIMESTAMP_BEFORE_MAX_MS),),
 )
 TOPIC_MESSAGE_TIMESTAMP_AFTER_MAX_MS = LONG(
     "message.timestamp.after.max.ms",
     3_600_000,
     AT_LEAST_0,
-    doc="How far a record's time may lie after the broker's.",
+    doc="How far a record's timestamp may lie after the broker's time.",
     synonyms=(Synonym(broker.LOG_MESSAGE_TIMESTAMP_AFTER_MAX_MS),),
 )
 TOPIC_LEADER_REPLICATION_THROTTLED_REPLICAS = LIST(
@@ -253,31 +253,31 @@ TOPIC_FOLLOWER_REPLICATION_THROTTLED_REPLICAS = LIST(
 TOPIC_REMOTE_STORAGE_ENABLE = BOOLEAN(
     "remote.storage.enable",
     False,
-    doc="Whether older segments of the topic are kept in the store of kavka.remote.storage.url.",
+    doc="Whether the topic uses tiered storage, in the store of kavka.remote.storage.url.",
 )
 TOPIC_LOCAL_RETENTION_MS = LONG(
     "local.retention.ms",
     -2,
     at_least(-2),
-    doc="How long what the store has is kept on the disk as well; -2: as long as retention.ms.",
+    doc="How long segments in tiered storage stay on the local disk as well; -2: as long as retention.ms.",
     synonyms=(Synonym(tiered.LOG_LOCAL_RETENTION_MS),),
 )
 TOPIC_LOCAL_RETENTION_BYTES = LONG(
     "local.retention.bytes",
     -2,
     at_least(-2),
-    doc="How much of a partition is kept on the disk if the store has it as well; -2: as much as retention.bytes.",
+    doc="How much of a partition in tiered storage stays on the local disk; -2: as much as retention.bytes.",
     synonyms=(Synonym(tiered.LOG_LOCAL_RETENTION_BYTES),),
 )
 TOPIC_REMOTE_LOG_COPY_DISABLE = BOOLEAN(
     "remote.log.copy.disable",
     False,
-    doc="Whether nothing more is copied to the store; what it has stays readable (KIP-950).",
+    doc="Whether nothing more is copied to tiered storage; what it has stays readable (KIP-950).",
 )
 TOPIC_REMOTE_LOG_DELETE_ON_DISABLE = BOOLEAN(
     "remote.log.delete.on.disable",
     False,
-    doc="Whether what the store has goes when remote.storage.enable is switched off (KIP-950).",
+    doc="Whether what is in tiered storage is deleted when remote.storage.enable is switched off (KIP-950).",
 )
 TOPIC_INTERNAL_SEGMENT_BYTES = INT.optional(
     "internal.segment.bytes",

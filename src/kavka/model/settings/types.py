@@ -265,7 +265,7 @@ def one_of_any_case(*names: str) -> Check:
 def some_of(*names: str, empty: bool = True) -> Check:
     """A list of texts out of a few."""
     words = f"a list of {', '.join(names)}" + ("" if empty else ", not empty")
-    return Check(words, lambda value: (empty or bool(value)) and all(one in names for one in value))
+    return Check(words, lambda value: (empty or bool(value)) and all(entry in names for entry in value))
 
 
 AT_LEAST_0: Final = at_least(0)

@@ -108,9 +108,9 @@ def _followed(setting: Setting[Any], values: Values) -> Any:
 def broker_values(static: Mapping[str, str]) -> Values:
     """The values of a node from its configuration file, environment and command line; raises SettingError."""
     texts = dict(static)
-    for one, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
-        if one in texts:
-            texts.setdefault(other, texts[one])
+    for key, synonym in (("node.id", "broker.id"), ("broker.id", "node.id")):
+        if key in texts:
+            texts.setdefault(synonym, texts[key])
     return Values(BROKER, (Layer(Source.STATIC, texts),), {})
 
 

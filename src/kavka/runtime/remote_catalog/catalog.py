@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Generator, Iterable
 from typing import Final, Protocol, TypeVar
 
-from kavka.catalog.machine import Catalogue, Verdict
+from kavka.catalog.machine import Catalogue, ReplayResult
 from kavka.catalog.partition import PartitionSegments
 from kavka.catalog.records import encode_event
 from kavka.catalog.segment import TopicIdPartition
-from kavka.catalog.snapshot import decode_snapshot, encode_snapshot
+from kavka.catalog.snapshot import decoding, encoding
 from kavka.client.deadline import within
 from kavka.model.errors import KafkaError, KafkaStorageError, ReplicaNotAvailable, RequestTimedOut
 from kavka.model.transition import Transition
 from kavka.model.types import Uuid
+from kavka.pacing.turn import Turn
 from kavka.runtime.remote_catalog.event_log import EventLog, Events, Opened
 
 logger = logging.getLogger(__name__)
@@ -32,7 +33,6 @@ RECONCILE_SECONDS: Final = 30.0
 """How often it is looked whether what is followed is what is needed, and what failed is tried again."""
 AGAIN_SECONDS: Final = 0.5
 SAVE_SECONDS: Final = 60.0
-SLICE_SECONDS: Final = 0.008
 
 
 class SnapshotFile(Protocol):
@@ -56,10 +56,11 @@ class RemoteCatalog:
         self._catalogue: Catalogue | None = None
         self._opened: Opened | None = None
         self._partitions: frozenset[Key] = frozenset()
-        self._homes: frozenset[int] = frozenset()
+        self._metadata_partitions: frozenset[int] = frozenset()
         self._changed = asyncio.Event()
         self._wanted = asyncio.Event()
         self._waiting: defaultdict[int, list[tuple[int, asyncio.Future[None]]]] = defaultdict(list)
+        self._times_followed: Counter[int] = Counter()
         self._saved: dict[int, int] = {}
         self.published = 0
         self.waits_timed_out = 0
@@ -79,7 +80,7 @@ class RemoteCatalog:
         needed = self._needed()
         if self._catalogue is None:
             return max(len(needed), len(self._partitions) > 0)
-        return sum(not self._catalogue.following.is_ready(home) for home in needed)
+        return sum(not self._catalogue.following.is_ready(metadata_partition) for metadata_partition in needed)
 
     def is_ready(self, key: Key) -> bool:
         """Whether it can be said what there is of a partition."""
@@ -96,20 +97,24 @@ class RemoteCatalog:
 
     # -- following
 
-    def require(self, partitions: Iterable[Key], homes: Iterable[int] = ()) -> None:
+    def require(self, partitions: Iterable[Key], metadata_partitions: Iterable[int] = ()) -> None:
         """Follow what remembers these partitions, these parts, and nothing else."""
-        wanted = frozenset(partitions), frozenset(homes)
-        if wanted != (self._partitions, self._homes):
-            self._partitions, self._homes = wanted
+        wanted = frozenset(partitions), frozenset(metadata_partitions)
+        if wanted != (self._partitions, self._metadata_partitions):
+            self._partitions, self._metadata_partitions = wanted
             self._changed.set()
-        if self._partitions or self._homes:
+        if self._partitions or self._metadata_partitions:
             self._wanted.set()
 
     def _needed(self) -> set[int]:
         if self._catalogue is None:
             return set()
-        known = {home for home in self._homes if home < self._catalogue.partition_count}
-        return known | {self._catalogue.home_of(*key) for key in self._partitions}
+        known = {
+            metadata_partition
+            for metadata_partition in self._metadata_partitions
+            if metadata_partition < self._catalogue.partition_count
+        }
+        return known | {self._catalogue.metadata_partition_of(*key) for key in self._partitions}
 
     async def run(self) -> None:
         """Follow until cancelled; the log is opened when something is needed of it."""
@@ -136,7 +141,7 @@ class RemoteCatalog:
             except KafkaError as error:
                 failures += 1
                 if failures == 1:
-                    logger.warning("the remote log metadata cannot be opened: %s; it is tried again", error)
+                    logger.warning("initializing the remote log metadata failed, retrying: %s", error)
                 await asyncio.sleep(AGAIN_SECONDS)
         self._opened = opened
         self._catalogue = await self._load(opened)
@@ -146,11 +151,11 @@ class RemoteCatalog:
         try:
             data = await self._snapshots.read(opened.id)
             if data is not None:
-                found = decode_snapshot(data)
+                found = await in_slices(decoding(data))
                 if found.partition_count == opened.partitions:
                     return found
         except (KafkaStorageError, OSError) as error:
-            logger.warning("the catalogue is read anew: %s", error)
+            logger.warning("remote log metadata snapshot ignored: %s", error)
         return Catalogue(opened.partitions)
 
     async def _reconcile_for_ever(self) -> None:
@@ -167,10 +172,10 @@ class RemoteCatalog:
 
     async def _begin_anew(self) -> None:
         """The log was made anew, or has other partitions: nothing that was read counts any more."""
-        logger.warning("the remote log metadata is another one now: it is read from its beginning")
+        logger.warning("__remote_log_metadata was recreated: reading it from the beginning")
         catalogue = self._ready()
-        for home in catalogue.following.followed:
-            self._log.unfollow(home)
+        for metadata_partition in catalogue.following.followed:
+            self._log.unfollow(metadata_partition)
         self._catalogue = None
         self._give_up("the remote log metadata was made anew")
         await self._open()
@@ -178,66 +183,83 @@ class RemoteCatalog:
     async def _reconcile(self) -> bool:
         """Follow what is needed; whether nothing is left to be tried again."""
         catalogue, needed = self._ready(), self._needed()
-        for home in set(catalogue.following.followed) - needed:
-            self._log.unfollow(home)
-            catalogue.forget(home)
-        settled = True
-        for home in sorted(needed):
-            if not catalogue.following.is_target_known(home):
-                settled &= await self._follow(catalogue, home)
-        return settled
+        for metadata_partition in set(catalogue.following.followed) - needed:
+            self._log.unfollow(metadata_partition)
+            catalogue.forget(metadata_partition)
+        unknown = [one for one in sorted(needed) if not catalogue.following.is_target_known(one)]
+        async with asyncio.TaskGroup() as tasks:  # one without a leader does not keep the others
+            begun = [tasks.create_task(self._follow(catalogue, one)) for one in unknown]
+        return all(task.result() for task in begun)
 
-    async def _follow(self, catalogue: Catalogue, home: int) -> bool:
+    async def _follow(self, catalogue: Catalogue, metadata_partition: int) -> bool:
         following = catalogue.following
         try:
-            start, end = await self._log.bounds(home)
+            start, end = await self._log.bounds(metadata_partition)
         except KafkaError as error:
-            logger.info("partition %d of the remote log metadata does not say its end yet: %s", home, error)
+            logger.info("__remote_log_metadata-%d: end offset not known yet: %s", metadata_partition, error)
             return False
-        if self._catalogue is not catalogue or home not in self._needed():
+        if self._catalogue is not catalogue or metadata_partition not in self._needed():
             return True
-        if following.next_offsets.get(home, 0) > end:  # what was kept is not of this log
-            logger.warning("partition %d of the remote log metadata ends before what was kept of it", home)
-            catalogue.forget(home)
-        offset = following.follow(home)
+        if following.next_offsets.get(metadata_partition, 0) > end:  # what was kept is not of this log
+            logger.warning("__remote_log_metadata-%d ends before the offset of our snapshot", metadata_partition)
+            catalogue.forget(metadata_partition)
+        offset = following.follow(metadata_partition)
         if offset < start:
-            offset = following.next_offsets[home] = start
-        following.set_target(home, end)
-        self._log.follow(home, offset)
+            offset = following.next_offsets[metadata_partition] = start
+        following.set_target(metadata_partition, end)
+        self._times_followed[metadata_partition] += 1
+        self._log.follow(metadata_partition, offset)
         return True
 
     async def _read(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             events = await self._log.take()
-            turn_ends = loop.time() + SLICE_SECONDS
+            if events.truncated:
+                self._read_anew(events.partition)
+                continue
+            turn, times = Turn(), self._times_followed[events.partition]
             for offset, value in events.values:
                 self._take_in(events.partition, offset, value)
-                if loop.time() >= turn_ends:
-                    await asyncio.sleep(0)
-                    turn_ends = loop.time() + SLICE_SECONDS
-            self._took(events)
+                await turn.breathe()
+                if self._times_followed[events.partition] != times:
+                    break  # it is read from another offset by now
+            else:
+                self._took(events)
 
-    def _take_in(self, home: int, offset: int, value: bytes | None) -> None:
+    def _read_anew(self, metadata_partition: int) -> None:
+        """A part of the log lost its end (an unclean election): what was read of it counts no more."""
         catalogue = self._catalogue
-        if catalogue is None or not catalogue.following.is_followed(home):
+        if catalogue is None or not catalogue.following.is_followed(metadata_partition):
             return
-        verdict = catalogue.replay_value(home, offset, value)
-        if verdict in (Verdict.UNREADABLE, Verdict.IMPOSSIBLE):
-            logger.warning("offset %d of partition %d of the remote log metadata is %s", offset, home, verdict.value)
-        elif verdict is Verdict.INVALID_TRANSITION and catalogue.following.is_ready(home):
-            logger.info("offset %d of partition %d of the remote log metadata comes too late", offset, home)
+        logger.warning("__remote_log_metadata-%d was truncated: reading it from the beginning", metadata_partition)
+        catalogue.forget(metadata_partition)
+        for _, done in self._waiting.pop(metadata_partition, ()):
+            if not done.done():
+                done.set_exception(ReplicaNotAvailable("the remote log metadata was truncated"))
+        self._changed.set()
+
+    def _take_in(self, metadata_partition: int, offset: int, value: bytes | None) -> None:
+        catalogue = self._catalogue
+        if catalogue is None or not catalogue.following.is_followed(metadata_partition):
+            return
+        result = catalogue.replay_value(metadata_partition, offset, value)
+        if result in (ReplayResult.UNREADABLE, ReplayResult.IMPOSSIBLE):
+            logger.warning("offset %d of __remote_log_metadata-%d is %s", offset, metadata_partition, result.value)
+        elif result is ReplayResult.INVALID_TRANSITION and catalogue.following.is_ready(metadata_partition):
+            logger.info(
+                "offset %d of __remote_log_metadata-%d: invalid state transition, ignored", offset, metadata_partition
+            )
 
     def _took(self, events: Events) -> None:
-        catalogue, home = self._catalogue, events.partition
-        if catalogue is None or not catalogue.following.is_followed(home):
+        catalogue, metadata_partition = self._catalogue, events.partition
+        if catalogue is None or not catalogue.following.is_followed(metadata_partition):
             return
         offsets = catalogue.following.next_offsets
-        offsets[home] = reached = max(offsets.get(home, 0), events.next_offset)
-        waiting = self._waiting.pop(home, [])
+        offsets[metadata_partition] = reached = max(offsets.get(metadata_partition, 0), events.next_offset)
+        waiting = self._waiting.pop(metadata_partition, [])
         for offset, done in waiting:
             if offset >= reached:
-                self._waiting[home].append((offset, done))
+                self._waiting[metadata_partition].append((offset, done))
             elif not done.done():
                 done.set_result(None)
 
@@ -250,24 +272,24 @@ class RemoteCatalog:
         """
         catalogue = self._ready()
         decided = decide(catalogue)
-        home = catalogue.home_of(name.topic_id, name.partition)
+        metadata_partition = catalogue.metadata_partition_of(name.topic_id, name.partition)
         for record in decided.records:
-            offset = await self._log.publish(home, encode_event(record))
+            offset = await self._log.publish(metadata_partition, encode_event(record))
             self.published += 1
-            await self._read_up_to(home, offset + 1)
+            await self._read_up_to(metadata_partition, offset + 1)
         reply: T = decided.reply  # type: ignore[assignment]
         return reply
 
     async def catch_up(self, key: Key) -> None:
         """Read all that is in the log now of what remembers a partition; raises KafkaError."""
-        home = self._ready().home_of(*key)
-        await self._read_up_to(home, (await self._log.bounds(home)).end_offset)
+        metadata_partition = self._ready().metadata_partition_of(*key)
+        await self._read_up_to(metadata_partition, (await self._log.bounds(metadata_partition)).end_offset)
 
-    async def _read_up_to(self, home: int, end: int) -> None:
-        if self._ready().following.next_offsets.get(home, 0) >= end:
+    async def _read_up_to(self, metadata_partition: int, end: int) -> None:
+        if self._ready().following.next_offsets.get(metadata_partition, 0) >= end:
             return
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[home].append((end - 1, done))
+        self._waiting[metadata_partition].append((end - 1, done))
         try:
             async with within(self._wait_ms / 1000):
                 await done
@@ -279,8 +301,8 @@ class RemoteCatalog:
 
     def _give_up(self, why: str) -> None:
         waiting, self._waiting = self._waiting, defaultdict(list)
-        for one in waiting.values():
-            for _, done in one:
+        for waiters in waiting.values():
+            for _, done in waiters:
                 if not done.done():
                     done.set_exception(ReplicaNotAvailable(why))
 
@@ -298,10 +320,22 @@ class RemoteCatalog:
             return
         offsets = dict(catalogue.following.next_offsets)
         try:
-            await self._snapshots.write(opened.id, encode_snapshot(catalogue))
+            await self._snapshots.write(opened.id, await in_slices(encoding(catalogue)))
         except OSError as error:
             self.snapshots_failed += 1
-            logger.warning("what was read of the remote log metadata cannot be kept: %s", error)
+            logger.warning("writing the remote log metadata snapshot failed: %s", error)
         else:
             self.snapshots_written += 1
             self._saved = offsets
+
+
+async def in_slices(steps: Generator[None, None, T]) -> T:
+    """What steps come to, others having turns in between."""
+    turn = Turn()
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+        await turn.breathe()

@@ -16,7 +16,7 @@ class Opened(NamedTuple):
     partitions: int
 
 
-class Bounds(NamedTuple):
+class OffsetRange(NamedTuple):
     """Where a partition of it starts, and ends."""
 
     start_offset: int
@@ -29,6 +29,8 @@ class Events(NamedTuple):
     partition: int
     values: Sequence[tuple[int, bytes | None]]
     next_offset: int
+    truncated: bool = False
+    """Whether the partition has lost what was read of it before: it is read no more until it is followed anew."""
 
 
 class EventLog(Protocol):
@@ -43,7 +45,7 @@ class EventLog(Protocol):
     async def publish(self, partition: int, value: bytes) -> int:
         """Write a value where it survives; its offset. Raises KafkaError, and then nobody knows whether it was."""
 
-    async def bounds(self, partition: int) -> Bounds:
+    async def bounds(self, partition: int) -> OffsetRange:
         """What of a partition can be read now; raises KafkaError."""
 
     def follow(self, partition: int, offset: int) -> None:

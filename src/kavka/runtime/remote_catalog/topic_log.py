@@ -16,9 +16,10 @@ from kavka.client.fetcher import Assigned, Fetcher, FetchOptions
 from kavka.client.offsets import EARLIEST, LATEST, list_offsets
 from kavka.client.pool import Pool
 from kavka.client.producer import Producer
-from kavka.model.errors import CoordinatorNotAvailable, KafkaError
+from kavka.model.clock import Clock
+from kavka.model.errors import CoordinatorNotAvailable, KafkaError, OffsetOutOfRange
 from kavka.model.types import TopicPartition
-from kavka.runtime.remote_catalog.event_log import Bounds, Events, Opened
+from kavka.runtime.remote_catalog.event_log import Events, OffsetRange, Opened
 
 logger = logging.getLogger(__name__)
 
@@ -27,13 +28,14 @@ MAX_BYTES: Final = 1 << 20
 AGAIN_SECONDS: Final = 0.2
 OPTIONS: Final = FetchOptions(
     read_committed=False,
-    out_of_range="start",
+    out_of_range="error",
     max_wait_ms=500,
     min_bytes=1,
     max_bytes=8 * MAX_BYTES,
     partition_bytes=MAX_BYTES,
     prefetch_bytes=2 * MAX_BYTES,
     check_crc=True,
+    notices_truncation=True,
 )
 
 
@@ -48,6 +50,7 @@ class TopicLog:
         *,
         wanted_partitions: int,
         delivery_timeout_ms: int,
+        clock: Clock,
     ) -> None:
         """`create` makes the topic unless it is there, `known` is what the metadata says of it."""
         self._pool = pool
@@ -55,16 +58,17 @@ class TopicLog:
         self._known = known
         self._wanted_partitions = wanted_partitions
         self._delivery_timeout_ms = delivery_timeout_ms
+        self._clock = clock
         self._producer: Producer | None = None
         self._fetcher: Fetcher | None = None
         self._running = asyncio.Event()
 
     async def run(self) -> None:
         """Hold the connections, until cancelled."""
-        timeout_ms = self._delivery_timeout_ms
+        timeout_ms, clock = self._delivery_timeout_ms, self._clock
         try:
             async with (
-                Producer(self._pool, linger_ms=0, delivery_timeout_ms=timeout_ms) as self._producer,
+                Producer(self._pool, linger_ms=0, delivery_timeout_ms=timeout_ms, clock=clock) as self._producer,
                 Fetcher(self._pool, OPTIONS) as self._fetcher,
             ):
                 self._running.set()
@@ -87,7 +91,7 @@ class TopicLog:
             raise CoordinatorNotAvailable(f"{REMOTE_LOG_METADATA} was created, but is not known here yet")
         if found.partitions != self._wanted_partitions:
             logger.warning(
-                "%s has %d partitions, not the %d that are configured: what it has wins",
+                "%s has %d partitions, not the configured %d: using what it has",
                 REMOTE_LOG_METADATA,
                 found.partitions,
                 self._wanted_partitions,
@@ -104,12 +108,12 @@ class TopicLog:
             return delivered.offset
         return (await self.bounds(partition)).end_offset - 1  # written before, and acknowledged only now
 
-    async def bounds(self, partition: int) -> Bounds:
+    async def bounds(self, partition: int) -> OffsetRange:
         """What the leader of a partition has of it."""
         tp = TopicPartition(REMOTE_LOG_METADATA, partition)
         start = await list_offsets(self._pool, {tp: EARLIEST})
         end = await list_offsets(self._pool, {tp: LATEST})
-        return Bounds(start[tp].offset, end[tp].offset)
+        return OffsetRange(start[tp].offset, end[tp].offset)
 
     def follow(self, partition: int, offset: int) -> None:
         """Read a partition from an offset on."""
@@ -130,10 +134,23 @@ class TopicLog:
                 taken = await self._fetcher.take()
                 if taken is not None:
                     return self._events(self._fetcher, *taken)
+            except OffsetOutOfRange:
+                truncated = self._truncated(self._fetcher)
+                if truncated is not None:
+                    return truncated
             except KafkaError as error:
-                logger.warning("%s cannot be read: %s; it is tried again", REMOTE_LOG_METADATA, error)
+                logger.warning("reading %s failed, retrying: %s", REMOTE_LOG_METADATA, error)
                 await asyncio.sleep(AGAIN_SECONDS)
                 self._read_again(self._fetcher)
+
+    @staticmethod
+    def _truncated(fetcher: Fetcher) -> Events | None:
+        """A partition that does not have any more what was read of it."""
+        stopped = next((tp for tp, state in fetcher.assigned.items() if state.stopped), None)
+        if stopped is None:
+            return None
+        fetcher.drop([stopped])
+        return Events(stopped.partition, (), 0, truncated=True)
 
     def _events(self, fetcher: Fetcher, state: Assigned, fetched: FetchedPartition) -> Events:
         values: list[tuple[int, bytes | None]] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from kavka.security.quota.limits import NO_LIMITS, Bucket, Client, Kind, limit_of, limit_of_bucket
+from kavka.security.quota.limits import NO_LIMITS, Bucket, Client, QuotaType, limit_of, limit_of_bucket
 from kavka.security.quota.rate import Rate, TokenBucket, Windows
 
 IDLE_MS: Final = 3_600_000
@@ -13,7 +13,7 @@ IDLE_MS: Final = 3_600_000
 REMEMBERED: Final = 10_000
 """How many clients are known at a time without being looked up again: their ids come from themselves."""
 
-Limits = Mapping[Kind, Mapping[Client, float]]
+Limits = Mapping[QuotaType, Mapping[Client, float]]
 
 
 class Allowance(NamedTuple):
@@ -32,7 +32,7 @@ class ClientQuotas:
         self._windows = windows
         self._mutation_windows = mutation_windows
         self._limits: Limits = {}
-        self._rates: dict[tuple[Kind, Bucket], Rate] = {}
+        self._rates: dict[tuple[QuotaType, Bucket], Rate] = {}
         self._tokens: dict[Bucket, TokenBucket] = {}
         self.known: dict[tuple[str, str], Allowance | None] = {}
         """What is remembered of clients, by principal and client id."""
@@ -56,7 +56,7 @@ class ClientQuotas:
             else:
                 self._rates[kind, bucket].bound = bound
         for bucket in list(self._tokens):
-            bound = limit_of_bucket(limits.get(Kind.MUTATION, NO_LIMITS), bucket)
+            bound = limit_of_bucket(limits.get(QuotaType.MUTATION, NO_LIMITS), bucket)
             if bound is None:
                 del self._tokens[bucket]
             else:
@@ -72,16 +72,16 @@ class ClientQuotas:
         if len(self.known) >= REMEMBERED:
             self.known.clear()
         found = Allowance(
-            self._rate(Kind.PRODUCE, user, client_id, now_ms),
-            self._rate(Kind.FETCH, user, client_id, now_ms),
-            self._rate(Kind.REQUEST, user, client_id, now_ms),
+            self._rate(QuotaType.PRODUCE, user, client_id, now_ms),
+            self._rate(QuotaType.FETCH, user, client_id, now_ms),
+            self._rate(QuotaType.REQUEST, user, client_id, now_ms),
             self._bucket(user, client_id, now_ms),
         )
         allowance = None if found == (None, None, None, None) else found
         self.known[principal, client_id] = allowance
         return allowance
 
-    def _rate(self, kind: Kind, user: str, client_id: str, now_ms: int) -> Rate | None:
+    def _rate(self, kind: QuotaType, user: str, client_id: str, now_ms: int) -> Rate | None:
         found = limit_of(self._limits.get(kind, NO_LIMITS), user, client_id)
         if found is None:
             return None
@@ -92,7 +92,7 @@ class ClientQuotas:
         return rate
 
     def _bucket(self, user: str, client_id: str, now_ms: int) -> TokenBucket | None:
-        found = limit_of(self._limits.get(Kind.MUTATION, NO_LIMITS), user, client_id)
+        found = limit_of(self._limits.get(QuotaType.MUTATION, NO_LIMITS), user, client_id)
         if found is None:
             return None
         bucket, bound = found

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 
-class Kind(StrEnum):
+class QuotaType(StrEnum):
     """What is limited, by Kafka's names of the quotas."""
 
     PRODUCE = "producer_byte_rate"
@@ -39,8 +39,8 @@ def limit_of(limits: Mapping[Client, float], user: str, client_id: str) -> tuple
 
 def limit_of_bucket(limits: Mapping[Client, float], bucket: Bucket) -> float | None:
     """What those who share a bucket may use now."""
-    found = limit_of(limits, *bucket)
-    return found[1] if found is not None and found[0] == bucket else None
+    shared_by, limit = limit_of(limits, *bucket) or (None, None)
+    return limit if shared_by == bucket else None
 
 
 def _levels(user: str, client_id: str) -> tuple[tuple[Client, Bucket], ...]:

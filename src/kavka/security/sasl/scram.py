@@ -185,7 +185,10 @@ class ScramServer:
             raise SaslRefused("the channel binding in the final message is another one")
         signed = f"{bare},{answer},{found['unsigned']}".encode()
         proof = b64decode(found["proof"])
-        right = next((one for one in (self._credential, *self._also) if self._proves(one, signed, proof)), None)
+        right = next(
+            (credential for credential in (self._credential, *self._also) if self._proves(credential, signed, proof)),
+            None,
+        )
         if right is None or not self._known:
             raise SaslRefused("the credentials are wrong" if self._known else "there are no such credentials")
         self.authenticated = self._claimed
@@ -250,7 +253,7 @@ def _hmac(hash_name: str, key: bytes, message: bytes) -> bytes:
     return hmac.digest(key, message, hash_name)
 
 
-def _xor(one: bytes, other: bytes) -> bytes:
-    if len(one) != len(other):
+def _xor(left: bytes, right: bytes) -> bytes:
+    if len(left) != len(right):
         raise SaslRefused("the proof has another length than the hash")
-    return bytes(a ^ b for a, b in zip(one, other, strict=True))
+    return bytes(a ^ b for a, b in zip(left, right, strict=True))

@@ -6,16 +6,28 @@ import json
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
+from pyarrow.dataset import dataset
 
 from kavka.spark.lake.files import Files
-from kavka.spark.lake.table import ATTEMPTS, Compacted, DataFile, Freshness, LakeError, TableSpec, new_columns
+from kavka.spark.lake.table import (
+    ATTEMPTS,
+    NO_MARKS,
+    Compacted,
+    DataFile,
+    Freshness,
+    LakeError,
+    Marks,
+    TableSpec,
+    Vacuumed,
+    new_columns,
+)
+from kavka.spark.lake.upsert import DELETED, Upsert, delta_clauses
 
 DATA: Final = "data"
 
@@ -38,23 +50,22 @@ class Delta:
         found = {} if table is None else {name: table.transaction_version(name) for name in names}
         return {name: value for name, value in found.items() if value is not None}
 
-    def check(self, schema: Any) -> None:
-        """Raise LakeError if the table cannot take rows of this schema."""
+    def check(self, schema: Any) -> Any:
+        """The schema that files with such rows must have to be part of the table; LakeError if there is none."""
         table = self._open()
-        if table is not None:
-            new_columns(self._spec.path, pa.schema(table.schema().to_arrow()), schema)
+        if table is None:
+            return schema
+        return new_columns(self._spec.path, pa.schema(table.schema().to_arrow()), schema).files
 
     def staging(self, query: str, batch: int) -> str:
         """Where Spark is to write the files of a batch."""
         return self._files.uri(f"{DATA}/{batch}-{uuid.uuid4().hex[:12]}")
 
-    def commit(
-        self, query: str, batch: int, staged: str, schema: Any, marks: Mapping[str, int] = MappingProxyType({})
-    ) -> int:
+    def commit(self, query: str, batch: int, staged: str, schema: Any, marks: Marks = NO_MARKS) -> int:
         """Make what is staged part of the table."""
         folder = staged.removeprefix(self._files.root).lstrip("/")
-        written = self._files.data(folder, self._spec.partition_by)
-        if not written and not marks:
+        written = self._files.data(folder, () if self._spec.upsert is not None else self._spec.partition_by)
+        if not written and not marks.set:
             return 0
         failed: Exception | None = None
         for _ in range(ATTEMPTS):
@@ -66,33 +77,66 @@ class Delta:
                     if failed is None:  # a commit that failed may have gone through, and the table have these files
                         self.discard(staged)
                     return 0
-                self._write(table, written, {query: batch, **marks})
+                marks.check(self._spec.path, {name: table.transaction_version(name) for name in marks.expected})
+                self._write(table, written, {query: batch, **marks.set})
             except CommitFailedError as error:
                 failed = error
             else:
-                return sum(each.rows for each in written)
+                if self._spec.upsert is not None:
+                    self.discard(staged)  # the rows are in other files by now
+                return sum(file.rows for file in written)
         raise LakeError(f"Delta table {self._spec.path}: the commit failed: {failed}")
 
     def _write(self, table: DeltaTable, written: Sequence[DataFile], marks: Mapping[str, int]) -> None:
         now = int(time.time() * 1000)
+        query, batch = next(iter(marks.items()))
+        rows = sum(file.rows for file in written)
+        properties = CommitProperties(
+            custom_metadata={"kavka.query": query, "kavka.batch": str(batch), "kavka.rows": str(rows)},
+            app_transactions=[Transaction(name, value, now) for name, value in marks.items()],
+        )
+        if self._spec.upsert is not None and written:
+            self._merge(table, self._spec.upsert, written, properties)
+            return
         actions: list[AddAction | RemoveAction] = [
             AddAction(
-                each.path, each.size_bytes, dict(each.partition), now, True, json.dumps({"numRecords": each.rows})
+                file.path,
+                file.size_bytes,
+                dict(file.partition),
+                now,
+                True,
+                json.dumps({"numRecords": file.rows, **file.statistics}),
             )
-            for each in written
+            for file in written
         ]
-        query, batch = next(iter(marks.items()))
-        rows = sum(each.rows for each in written)
         table.create_write_transaction(
             actions,
             mode="append",
             schema=table.schema(),
             partition_by=list(self._spec.partition_by),
-            commit_properties=CommitProperties(
-                custom_metadata={"kavka.query": query, "kavka.batch": str(batch), "kavka.rows": str(rows)},
-                app_transactions=[Transaction(name, value, now) for name, value in marks.items()],
-            ),
+            commit_properties=properties,
         )
+
+    def _merge(
+        self, table: DeltaTable, upsert: Upsert, written: Sequence[DataFile], properties: CommitProperties
+    ) -> None:
+        """One commit in which the staged rows take the place of those with the same keys."""
+        paths = [self._files.at(file.path) for file in written]
+        batch = dataset(paths, filesystem=self._files.system, format="parquet")
+        deletes = DELETED in batch.schema.names
+        columns = [name for name in batch.schema.names if name != DELETED]
+        matches, newer, gone, values = delta_clauses(upsert, columns, deletes=deletes)
+        merger = table.merge(
+            batch.scanner().to_reader(),
+            matches,
+            source_alias="source",
+            target_alias="target",
+            commit_properties=properties,
+        )
+        if deletes:
+            merger = merger.when_matched_delete(f"{gone} AND {newer}")
+        merger = merger.when_matched_update(dict(values), newer if not deletes else f"NOT {gone} AND {newer}")
+        merger.when_not_matched_insert(dict(values), f"NOT {gone}").execute()
 
     def discard(self, staged: str) -> None:
         """Delete what is staged."""
@@ -109,13 +153,26 @@ class Delta:
         table.create_checkpoint()
         return Compacted(before, len(table.file_uris()))
 
+    def vacuum(self, older_than_ms: int, *, dry: bool) -> Vacuumed:
+        """Delete files that no version younger than this has, and files that never were in any."""
+        table = self._open()
+        if table is None:
+            return Vacuumed(0, 0)
+        hours = max(0, int(time.time() * 1000) - older_than_ms) // 3_600_000
+        found = table.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)
+        size = sum(self._files.size(path) for path in found)
+        if not dry:
+            table.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)
+            table.cleanup_metadata()
+        return Vacuumed(len(found), size)
+
     def freshness(self) -> Freshness:
         """How much there is and how old it is."""
         table = self._open()
         if table is None:
             return Freshness(0, 0, 0, None, None)
         added = pa.table(table.get_add_actions(flatten=True))
-        last = next((each for each in table.history(50) if each.get("operation") in ("WRITE", "write")), None)
+        last = next((commit for commit in table.history(50) if commit.get("operation") in ("WRITE", "write")), None)
         return Freshness(
             rows=sum(added.column("num_records").to_pylist()) if added.num_rows else 0,
             files=added.num_rows,
@@ -144,14 +201,14 @@ class Delta:
         return table
 
     def _create(self, schema: Any) -> DeltaTable:
-        nullable = pa.schema([each.with_nullable(True) for each in schema])
+        nullable = pa.schema([field.with_nullable(True) for field in schema])
         return DeltaTable.create(
             self._files.root, schema=Schema.from_arrow(nullable), partition_by=list(self._spec.partition_by)
         )
 
     def _evolve(self, table: DeltaTable, schema: Any) -> None:
         before = pa.schema(table.schema().to_arrow())
-        added = new_columns(self._spec.path, before, schema)
-        if added:
-            fields = Schema.from_arrow(pa.schema(added)).fields
-            table.alter.add_columns([Field(each.name, each.type, nullable=True) for each in fields])
+        changed = new_columns(self._spec.path, before, schema).changed
+        if changed:
+            fields = Schema.from_arrow(pa.schema(changed)).fields
+            table.alter.add_columns([Field(field.name, field.type, nullable=True) for field in fields])

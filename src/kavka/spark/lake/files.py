@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from kavka.spark.lake.statistics import statistics
 from kavka.spark.lake.table import DataFile, LakeError, partition_of
+
+ROW_GROUP_BYTES: Final = 64 << 20
+"""How much a row group holds before it is compressed: enough to read in one go, little enough to hold in memory."""
 
 
 class Files:
@@ -39,22 +43,28 @@ class Files:
         """The Parquet files below a folder that hold any row."""
         found = []
         for info in self.listed(folder):
-            rows = pq.read_metadata(self.at(info[0]), filesystem=self.system).num_rows
-            if rows:
-                found.append(DataFile(info[0], partition_of(info[0], partition_by), info[1], rows))
+            footer = pq.read_metadata(self.at(info[0]), filesystem=self.system)
+            if footer.num_rows:
+                partition = partition_of(info[0], partition_by)
+                found.append(DataFile(info[0], partition, info[1], footer.num_rows, statistics(footer)))
         return found
 
-    def listed(self, folder: str, suffix: str = ".parquet") -> list[tuple[str, int]]:
-        """The files below a folder that end so, with their sizes; hidden ones are left out."""
-        return sorted(self._walk(folder, suffix))
+    def listed(self, folder: str, suffix: str = ".parquet", older_than_ms: int | None = None) -> list[tuple[str, int]]:
+        """The files below a folder that end so, with their sizes, without hidden ones; only older ones if asked."""
+        return sorted(self._walk(folder, suffix, older_than_ms))
 
-    def _walk(self, folder: str, suffix: str) -> Iterator[tuple[str, int]]:
+    def size(self, path: str) -> int:
+        """A file's size, 0 if it is not there."""
+        return int(self.system.get_file_info(self.at(path)).size or 0)
+
+    def _walk(self, folder: str, suffix: str, older_than_ms: int | None) -> Iterator[tuple[str, int]]:
         selector = pafs.FileSelector(self.at(folder), recursive=True, allow_not_found=True)
         for info in self.system.get_file_info(selector):
             path = info.path.removeprefix(self._base).lstrip("/")
             below = path.removeprefix(folder).lstrip("/")
             hidden = any(part.startswith(("_", ".")) for part in below.split("/"))
-            if info.type == pafs.FileType.File and path.endswith(suffix) and not hidden:
+            young = older_than_ms is not None and (info.mtime_ns or 0) >= older_than_ms * 1_000_000
+            if info.type == pafs.FileType.File and path.endswith(suffix) and not hidden and not young:
                 yield path, info.size
 
     def exists(self, path: str) -> bool:
@@ -94,14 +104,20 @@ class Files:
         schemas = [pq.read_schema(self.at(path), filesystem=self.system) for path in paths]
         import pyarrow as pa
 
-        whole = schema or pa.unify_schemas([each.remove_metadata() for each in schemas])
-        whole = pa.schema([each.with_nullable(True) for each in whole])
+        whole = schema or pa.unify_schemas([known.remove_metadata() for known in schemas])
+        whole = pa.schema([field.with_nullable(True) for field in whole])
         self.system.create_dir(self.at(to.rpartition("/")[0]), recursive=True)
         with pq.ParquetWriter(self.at(to), whole, filesystem=self.system, compression="snappy") as writer:
+            group: list[Any] = []
             for path in paths:
                 with self.system.open_input_file(self.at(path)) as stream:
                     for batch in pq.ParquetFile(stream).iter_batches():
-                        writer.write_table(_fitted(pa.Table.from_batches([batch]), whole))
+                        group.append(_fitted(pa.Table.from_batches([batch]), whole))
+                        if sum(table.nbytes for table in group) >= ROW_GROUP_BYTES:
+                            writer.write_table(pa.concat_tables(group))
+                            group = []
+            if group:
+                writer.write_table(pa.concat_tables(group))
 
 
 def _fitted(table: Any, schema: Any) -> Any:
@@ -109,8 +125,10 @@ def _fitted(table: Any, schema: Any) -> Any:
     import pyarrow as pa
 
     arrays = [
-        table.column(each.name).cast(each.type) if each.name in table.schema.names else pa.nulls(len(table), each.type)
-        for each in schema
+        table.column(field.name).cast(field.type)
+        if field.name in table.schema.names
+        else pa.nulls(len(table), field.type)
+        for field in schema
     ]
     return pa.Table.from_arrays(arrays, schema=schema)
 
@@ -129,4 +147,4 @@ def bins(files: list[tuple[str, int]], target: int) -> list[list[str]]:
         group.append(path)
         size += length
     groups.append(group)
-    return [each for each in groups if len(each) > 1]
+    return [group for group in groups if len(group) > 1]

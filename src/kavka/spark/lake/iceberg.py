@@ -9,14 +9,26 @@ import contextlib
 import random
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from kavka.spark.lake.files import Files, bins
-from kavka.spark.lake.table import ATTEMPTS, Compacted, DataFile, Freshness, LakeError, TableSpec, new_columns
+from kavka.spark.lake.table import (
+    ATTEMPTS,
+    NO_MARKS,
+    Compacted,
+    DataFile,
+    Freshness,
+    LakeError,
+    Marks,
+    TableSpec,
+    Vacuumed,
+    evolution,
+)
+from kavka.spark.lake.upsert import Upsert, key_filter, replacement
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -51,25 +63,22 @@ class Iceberg:
         known = {} if table is None else table.properties
         return {name: int(known[MARK + name]) for name in names if MARK + name in known}
 
-    def check(self, schema: Any) -> None:
-        """Raise LakeError if the table cannot take rows of this schema."""
+    def check(self, schema: Any) -> Any:
+        """The schema that files with such rows must have to be part of the table; LakeError if there is none."""
         table = self._open()
-        if table is not None:
-            new_columns(self._name, table.schema().as_arrow(), schema)
+        return schema if table is None else evolution(self._name, table.schema().as_arrow(), schema).files
 
     def staging(self, query: str, batch: int) -> str:
         """Where Spark is to write the files of a batch."""
         return self._files.uri(f"data/{batch}-{uuid.uuid4().hex[:12]}")
 
-    def commit(
-        self, query: str, batch: int, staged: str, schema: Any, marks: Mapping[str, int] = MappingProxyType({})
-    ) -> int:
+    def commit(self, query: str, batch: int, staged: str, schema: Any, marks: Marks = NO_MARKS) -> int:
         """Make what is staged part of the table, in one snapshot."""
         from pyiceberg.exceptions import CommitFailedException
 
         folder = staged.removeprefix(self._files.root).lstrip("/")
         written = self._files.data(folder, ())
-        if not written and not marks:
+        if not written and not marks.set:
             return 0
         failed: Exception | None = None
         for attempt in range(ATTEMPTS):
@@ -79,6 +88,8 @@ class Iceberg:
                 if failed is None:  # a commit that failed may have gone through, and the table have these files
                     self.discard(staged)
                 return 0
+            known = table.properties
+            marks.check(self._name, {name: int(known[MARK + name]) for name in marks.expected if MARK + name in known})
             # The library would try again on a newer snapshot without a look at its marks.
             table.metadata.properties["commit.retry.num-retries"] = "0"
             try:
@@ -87,28 +98,50 @@ class Iceberg:
                 failed = error
                 time.sleep(random.uniform(0, 0.05 * (attempt + 1)))
             else:
-                return sum(each.rows for each in written)
+                if self._spec.upsert is not None:
+                    self.discard(staged)  # the rows are in other files by now
+                return sum(file.rows for file in written)
         raise LakeError(f"Iceberg table {self._name} at {self._spec.path}: the commit failed: {failed}")
 
     def _write(
-        self, table: Table, written: Sequence[DataFile], schema: Any, query: str, batch: int, marks: Mapping[str, int]
+        self, table: Table, written: Sequence[DataFile], schema: Any, query: str, batch: int, marks: Marks
     ) -> None:
         """Commit to the snapshot that the table was opened at, and to no other."""
-        before = table.schema().as_arrow()
-        added = new_columns(self._name, before, schema)
-        rows = sum(each.rows for each in written)
+        changed = evolution(self._name, table.schema().as_arrow(), schema).changed
+        rows = sum(file.rows for file in written)
         with table.transaction() as change:
-            if added:
+            if changed:
                 with change.update_schema() as update:
-                    update.union_by_name(pa.schema([*before, *added]))
-            named = {MARK + name: str(value) for name, value in marks.items()}
+                    update.union_by_name(pa.schema(changed))
+            named = {MARK + name: str(value) for name, value in marks.set.items()}
             change.set_properties({BATCH + query: str(batch), **named})
-            if written:
+            told = {"kavka.query": query, "kavka.batch": str(batch), "kavka.rows": str(rows)}
+            if written and self._spec.upsert is not None:
+                self._merge(table, change, self._spec.upsert, written, told)
+            elif written:
                 change.add_files(
-                    [self._files.uri(each.path) for each in written],
-                    snapshot_properties={"kavka.query": query, "kavka.batch": str(batch), "kavka.rows": str(rows)},
+                    [self._files.uri(file.path) for file in written],
+                    snapshot_properties=told,
                     check_duplicate_files=False,  # their names are new; the check reads every manifest
                 )
+
+    def _merge(
+        self, table: Table, change: Any, upsert: Upsert, written: Sequence[DataFile], told: dict[str, str]
+    ) -> None:
+        """Let the staged rows take the place of those with the same keys, in the same commit as all the rest."""
+        given = pa.concat_tables(
+            [pq.read_table(self._files.at(file.path), filesystem=self._files.system) for file in written],
+            promote_options="default",
+        )
+        keys = given.select(list(upsert.key))
+        order = [*upsert.key, upsert.order_by]
+        existing = table.scan(row_filter=key_filter(keys), selected_fields=tuple(order)).to_arrow()
+        known = pa.schema([given.schema.field(name) for name in order])
+        won = replacement(upsert, existing.select(order).cast(known), given)
+        if len(won.keys):
+            change.delete(key_filter(won.keys), snapshot_properties=told)
+        if len(won.rows):
+            change.append(won.rows, snapshot_properties=told)
 
     def discard(self, staged: str) -> None:
         """Delete what is staged."""
@@ -123,13 +156,13 @@ class Iceberg:
             raise LakeError(f"there is no Iceberg table {self._name} at {self._spec.path}")
         self._refuse_deletes(table)
         old = [task.file for task in table.scan().plan_files()]
-        by_path = {each.file_path: each for each in old}
+        by_path = {file.file_path: file for file in old}
         schema = table.schema().as_arrow()
         groups = [
             group
-            for partition in {str(each.partition) for each in old}
+            for partition in {str(file.partition) for file in old}
             for group in bins(
-                sorted((each.file_path, each.file_size_in_bytes) for each in old if str(each.partition) == partition),
+                sorted((file.file_path, file.file_size_in_bytes) for file in old if str(file.partition) == partition),
                 target_bytes,
             )
         ]
@@ -138,11 +171,11 @@ class Iceberg:
         merged = []
         for group in groups:
             path = f"data/compact-{uuid.uuid4().hex[:12]}.parquet"
-            self._files.merge([self._relative(each) for each in group], path, _without_ids(schema))
+            self._files.merge([self._relative(old_path) for old_path in group], path, _without_ids(schema))
             merged.append(self._files.uri(path))
         with table.transaction() as change, change.update_snapshot().overwrite() as snapshot:
-            for each in parquet_files_to_data_files(table.io, table.metadata, iter(merged)):
-                snapshot.append_data_file(each)
+            for file in parquet_files_to_data_files(table.io, table.metadata, iter(merged)):
+                snapshot.append_data_file(file)
             for group in groups:
                 for path in group:
                     snapshot.delete_data_file(by_path[path])
@@ -156,18 +189,65 @@ class Iceberg:
                 "first (in Spark: CALL system.rewrite_data_files), and then here"
             )
 
+    def vacuum(self, older_than_ms: int, *, dry: bool) -> Vacuumed:
+        """Expire snapshots that are older, and delete files that no snapshot has and that are older, too."""
+        table = self._open()
+        if table is None:
+            return Vacuumed(0, 0)
+        current = table.current_snapshot()
+        kept = {ref.snapshot_id for ref in table.refs().values()}
+        old = [
+            snapshot.snapshot_id
+            for snapshot in table.snapshots()
+            if snapshot.timestamp_ms < older_than_ms and snapshot != current and snapshot.snapshot_id not in kept
+        ]
+        if old and not dry:
+            table.maintenance.expire_snapshots().by_ids(old).commit()
+            table = table.refresh()
+        used = self._used(table, set(old))
+        found = [
+            (path, size)
+            for folder, suffix in (("data", ".parquet"), ("metadata", ".avro"), ("metadata", ".metadata.json"))
+            for path, size in self._files.listed(folder, suffix, older_than_ms)
+            if path not in used
+        ]
+        if not dry:
+            for path, _ in found:
+                self._files.remove(path)
+        return Vacuumed(len(found), sum(size for _, size in found), len(old))
+
+    def _used(self, table: Table, without: set[int]) -> set[str]:
+        """The files, below the table's folder, that the other snapshots have, and the table's own."""
+        paths = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+        seen: set[str] = set()
+        for snapshot in table.snapshots():
+            if snapshot.snapshot_id in without:
+                continue
+            paths.add(snapshot.manifest_list)
+            for manifest in snapshot.manifests(table.io):
+                if manifest.manifest_path not in seen:
+                    seen.add(manifest.manifest_path)
+                    entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+                    paths.update(entry.data_file.file_path for entry in entries)
+        root = _bare(self._files.root)
+        return {_bare(path).removeprefix(root).lstrip("/") for path in paths | seen}
+
     def freshness(self) -> Freshness:
         """How much there is and how old it is; rows that delete files hide are counted."""
         table = self._open()
         if table is None:
             return Freshness(0, 0, 0, None, None)
         files = _data_files(table)
-        times = [each.timestamp_ms for each in table.snapshots() if each.summary and each.summary["kavka.batch"]]
+        times = [
+            snapshot.timestamp_ms
+            for snapshot in table.snapshots()
+            if snapshot.summary and snapshot.summary["kavka.batch"]
+        ]
         snapshot = table.current_snapshot()
         return Freshness(
-            rows=sum(each.record_count for each in files),
+            rows=sum(file.record_count for file in files),
             files=len(files),
-            bytes=sum(each.file_size_in_bytes for each in files),
+            bytes=sum(file.file_size_in_bytes for file in files),
             last_commit_ms=max(times, default=None),
             version=None if snapshot is None else snapshot.sequence_number,
         )
@@ -213,7 +293,7 @@ class Iceberg:
             except Exception:  # each kind of catalog has its own for one that came into being meanwhile
                 if not catalog.namespace_exists(namespace):
                     raise
-        nullable = pa.schema([each.with_nullable(True) for each in schema])
+        nullable = pa.schema([field.with_nullable(True) for field in schema])
         with contextlib.suppress(TableAlreadyExistsError, CommitFailedException):  # another one was faster
             change = catalog.create_table_transaction(self._name, nullable, location=self._files.uri(""))
             with change, change.update_spec() as update:
@@ -233,7 +313,7 @@ def _deletes(table: Table) -> bool:
 
     snapshot = table.current_snapshot()
     manifests = () if snapshot is None else snapshot.manifests(table.io)
-    return any(each.content == ManifestContent.DELETES and _live(each) for each in manifests)
+    return any(manifest.content == ManifestContent.DELETES and _live(manifest) for manifest in manifests)
 
 
 def _live(manifest: Any) -> bool:
@@ -255,13 +335,13 @@ def _data_files(table: Table) -> list[Any]:
 
 def _without_ids(schema: Any) -> Any:
     """The columns without the ids of fields: files that are added must not have them."""
-    return pa.schema([_without_id(each) for each in schema])
+    return pa.schema([_without_id(field) for field in schema])
 
 
 def _without_id(column: Any) -> Any:
     kind = column.type
     if pa.types.is_struct(kind):
-        kind = pa.struct([_without_id(each) for each in kind])
+        kind = pa.struct([_without_id(field) for field in kind])
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
         kind = pa.list_(_without_id(kind.value_field))
     elif pa.types.is_map(kind):

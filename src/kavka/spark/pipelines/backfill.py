@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from kavka.model.types import TopicPartition
-from kavka.spark.brokers import Bounds, Brokers
+from kavka.spark.brokers import OffsetBounds, PlanningClient
 from kavka.spark.lake.feed import add_batch
 from kavka.spark.lake.ranges import Span, backfill_marks, backfill_query, backfilled, began, without
-from kavka.spark.lake.table import LakeError, TableSpec, open_table
+from kavka.spark.lake.table import LakeError, Marks, TableSpec, open_table
 from kavka.spark.offsets import EARLIEST, to_json
 from kavka.spark.options import source_options
 from kavka.spark.pipelines.checkpoint import Checkpoint
-from kavka.spark.pipelines.flows import batch_frame, source_settings
+from kavka.spark.pipelines.flows import batch_frame, source_settings, upserts
 from kavka.spark.pipelines.spec import Flow, Pipeline, SpecError
 
 if TYPE_CHECKING:
@@ -49,9 +49,14 @@ def backfill(spark: SparkSession, pipeline: Pipeline, flow: Flow, place: Mapping
     spec = flow.sink.table
     if spec is None:
         raise SpecError(f"flow {flow.name} writes to a topic: backfill is for tables")
+    if upserts(flow):
+        raise SpecError(
+            f"flow {flow.name} has upserts: a backfill could bring back rows that were deleted since. "
+            "A flow of another name, with start: earliest, makes the table anew"
+        )
     stream_only = ("startingOffsets", "startingTimestamp", "maxOffsetsPerTrigger")
     settings = {name: each for name, each in source_settings(pipeline, flow.source).items() if name not in stream_only}
-    brokers = Brokers(source_options({**settings, **place}, streaming=False))
+    brokers = PlanningClient(source_options({**settings, **place}, streaming=False))
     try:
         bounds = brokers.bounds()
         start = brokers.starting(bounds)
@@ -110,17 +115,17 @@ def plan(
 
 
 def _began(
-    spark: SparkSession, pipeline: Pipeline, flow: Flow, spec: TableSpec, bounds: Bounds
+    spark: SparkSession, pipeline: Pipeline, flow: Flow, spec: TableSpec, bounds: OffsetBounds
 ) -> dict[TopicPartition, int] | None:
     """Where the flow's stream began, by the table or by its checkpoint; None if neither says."""
     found = began(open_table(spec), flow.name, bounds.latest, bounds.ids)
     if found:
         return found
-    begins, ids = Checkpoint(spark, pipeline.checkpoint_of(flow)).begins(0)
-    return {tp: first for tp, first in begins.items() if ids.get(tp.topic) == bounds.ids.get(tp.topic)} or None
+    first = Checkpoint(spark, pipeline.checkpoint_of(flow)).offsets(0)
+    return {tp: at for tp, at in first.begins.items() if first.ids.get(tp.topic) == bounds.ids.get(tp.topic)} or None
 
 
-def _will_begin(brokers: Brokers, flow: Flow, bounds: Bounds) -> dict[TopicPartition, int]:
+def _will_begin(brokers: PlanningClient, flow: Flow, bounds: OffsetBounds) -> dict[TopicPartition, int]:
     """Where a stream begins that starts now."""
     start = flow.source.start
     if start == "earliest":
@@ -136,7 +141,7 @@ def _write(
     pipeline: Pipeline,
     flow: Flow,
     spec: TableSpec,
-    bounds: Bounds,
+    bounds: OffsetBounds,
     spans: Mapping[TopicPartition, Span],
 ) -> int:
     nothing = (EARLIEST, EARLIEST)
@@ -149,7 +154,7 @@ def _write(
     last = table.last_batch(query)
     number = 0 if last is None else last + 1
     marks = backfill_marks(flow.name, number, spans, bounds.ids)
-    rows = add_batch(spec, query, frame, number, lambda _: marks)
+    rows = add_batch(spec, query, frame, number, lambda _: Marks(marks))
     if table.marks(marks) != marks:
         raise LakeError(f"flow {flow.name}: another backfill was at work at the same time: start this one again")
     return rows

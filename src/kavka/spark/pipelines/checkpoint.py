@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from kavka.model.types import TopicPartition
+from kavka.spark.lake.ranges import BatchOffsets
 from kavka.spark.offsets import BEGIN, from_json
 
 if TYPE_CHECKING:
@@ -20,28 +20,41 @@ class Checkpoint:
         self._location = location.rstrip("/")
 
     def exists(self) -> bool:
-        """Whether the query ever began."""
-        return self._read("metadata") is not None
+        """Whether the query ever began a batch."""
+        system, path = self._located("offsets")
+        return bool(system.exists(path)) and any(each.getPath().getName().isdigit() for each in system.listStatus(path))
 
-    def begins(self, batch: int) -> tuple[dict[TopicPartition, int], dict[str, str]]:
-        """Where a batch begins, where that is not the end of the last one, and the topics' ids; empty if not known."""
+    def offsets(self, batch: int) -> BatchOffsets:
+        """What a batch reads."""
+        document = self._offsets(batch)
+        if document is None:
+            return BatchOffsets({}, {}, {}, {})
+        ends, ids = from_json(document)
+        begins = from_json(document.get(BEGIN, {}))[0]
+        before = self._offsets(batch - 1) if batch else None
+        starts, ids_before = from_json(before or {})
+        kept = {tp: start for tp, start in starts.items() if ids_before.get(tp.topic) == ids.get(tp.topic)}
+        return BatchOffsets({**kept, **begins}, ends, begins, ids)
+
+    def _offsets(self, batch: int) -> dict[str, Any] | None:
         text = self._read(f"offsets/{batch}")
-        if text is None:
-            return {}, {}
-        document = json.loads(text.splitlines()[2])
-        if BEGIN not in document:
-            return {}, {}
-        return from_json(document[BEGIN])[0], from_json(document)[1]
+        document: dict[str, Any] | None = None if text is None else json.loads(text.splitlines()[2])
+        return document
 
     def _read(self, name: str) -> str | None:
-        context: Any = self._spark.sparkContext
-        path = context._jvm.org.apache.hadoop.fs.Path(f"{self._location}/{name}")
-        system = path.getFileSystem(context._jsc.hadoopConfiguration())
+        system, path = self._located(name)
         if not system.exists(path):
             return None
         stream = system.open(path)
+        context: Any = self._spark.sparkContext
         try:
             text: str = context._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
         finally:
             stream.close()
         return text
+
+    def _located(self, name: str) -> tuple[Any, Any]:
+        """A file of it, and the file system that has it."""
+        context: Any = self._spark.sparkContext
+        path = context._jvm.org.apache.hadoop.fs.Path(f"{self._location}/{name}")
+        return path.getFileSystem(context._jsc.hadoopConfiguration()), path

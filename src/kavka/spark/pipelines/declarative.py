@@ -13,7 +13,7 @@ from typing import Final
 
 from kavka.spark.java import java_home
 from kavka.spark.pipelines.spec import Pipeline
-from kavka.spark.session import DEFAULTS
+from kavka.spark.session import LOCAL_DEFAULTS
 
 _YAML: Final = """\
 name: {name}
@@ -30,7 +30,7 @@ from pathlib import Path
 from pyspark import pipelines as dp
 from pyspark.sql import SparkSession
 
-from kavka.spark.pipelines.flows import as_records, streaming_frame
+from kavka.spark.pipelines.flows import as_records, sink_settings, streaming_frame
 from kavka.spark.pipelines.spec import load
 
 spark = SparkSession.active()
@@ -44,8 +44,7 @@ def define(flow):
     if flow.sink.topic is None:
         dp.table(frame, name=flow.name)
         return
-    options = {{"kafka.bootstrap.servers": pipeline.bootstrap, "topic": flow.sink.topic, **flow.sink.options}}
-    dp.create_sink(flow.name, "kavka", options)
+    dp.create_sink(flow.name, "kavka", sink_settings(pipeline, flow.sink))
     dp.append_flow(target=flow.name, name=flow.name)(lambda: as_records(frame()))
 
 
@@ -59,7 +58,8 @@ def write_project(pipeline: Pipeline) -> Path:
     folder = pipeline.folder / ".kavka" / "declarative"
     storage = folder / "storage"
     storage.mkdir(parents=True, exist_ok=True)
-    (folder / "definitions.py").write_text(_PYTHON.format(folder=str(pipeline.folder), bootstrap=pipeline.bootstrap))
+    named = {"folder": str(pipeline.folder), "bootstrap": str(pipeline.bootstrap)}
+    (folder / "definitions.py").write_text(_PYTHON.format(**named))
     path = folder / "spark-pipeline.yml"
     path.write_text(_YAML.format(name=pipeline.name, storage=storage))
     return path
@@ -70,7 +70,7 @@ def run_declarative(pipeline: Pipeline, master: str, *, dry: bool = False) -> in
     spec = write_project(pipeline)
     folder = spec.parent
     settings = {
-        **DEFAULTS,
+        **LOCAL_DEFAULTS,
         # Spark's in-memory catalog forgets the tables of the last run and then finds their files in its way.
         "spark.sql.catalogImplementation": "hive",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import re
 import time
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from kavka.spark.advice import NO_WORKER
+from kavka.spark.brokers import PlanningClient
+from kavka.spark.connecting import connection_options
 from kavka.spark.lake.feed import feed
-from kavka.spark.lake.ranges import Origin
-from kavka.spark.options import COLUMNS, ERROR
+from kavka.spark.lake.ranges import Origin, resumed
+from kavka.spark.lake.table import open_table
+from kavka.spark.lake.upsert import DELETED
+from kavka.spark.offsets import DataLossError, continued, losses, to_json
+from kavka.spark.options import COLUMNS, ERROR, source_options
 from kavka.spark.pipelines.checkpoint import Checkpoint
 from kavka.spark.pipelines.project import transformation
-from kavka.spark.pipelines.spec import Flow, Pipeline, Source
+from kavka.spark.pipelines.spec import DEBEZIUM, Flow, Pipeline, Sink, Source
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 ONCE: Final = "available-now"
@@ -27,15 +36,16 @@ _SINK_COLUMNS: Final = ("key", "headers", "topic", "partition")
 
 def source_settings(pipeline: Pipeline, source: Source) -> dict[str, str]:
     """The options of `format("kavka")` that a flow's source stands for."""
-    options = {"kafka.bootstrap.servers": pipeline.bootstrap, "startingOffsets": source.start}
-    if source.start.isdigit():
-        options = {"kafka.bootstrap.servers": pipeline.bootstrap, "startingTimestamp": source.start}
+    options = connection_options(pipeline.bootstrap)
+    options["startingTimestamp" if source.start.isdigit() else "startingOffsets"] = source.start
     options["subscribe" if source.topic is not None else "subscribePattern"] = source.topic or source.pattern or ""
     given = {
         "value.format": source.format,
-        "value.schema": source.schema,
+        "value.schema": enveloped(source.schema) if wraps(source) else source.schema,
         "value.message": source.message,
         "deadLetterTopic": source.dead_letters,
+        "maxBadRecords": None if source.max_bad_records is None else str(source.max_bad_records),
+        "maxBadShare": None if source.max_bad_share is None else str(source.max_bad_share),
         "maxOffsetsPerTrigger": None if source.max_per_trigger is None else str(source.max_per_trigger),
     }
     options.update({name: value for name, value in given.items() if value is not None})
@@ -43,6 +53,11 @@ def source_settings(pipeline: Pipeline, source: Source) -> dict[str, str]:
         # Spark counts the rows that a source hands out: the bad ones are to be among them, and are dropped after that.
         options["columns"] = ",".join((*COLUMNS, ERROR))
     return {**options, **source.options}
+
+
+def sink_settings(pipeline: Pipeline, sink: Sink) -> dict[str, str]:
+    """The options of `format("kavka")` that a flow's sink stands for, if that is a topic."""
+    return {**connection_options(pipeline.bootstrap), "topic": sink.topic or "", **sink.options}
 
 
 def decodes(source: Source) -> bool:
@@ -55,7 +70,7 @@ def marks_bad(source: Source) -> bool:
     return decodes(source) and source.dead_letters is not None and "columns" not in source.options
 
 
-def shaped(source: Source, frame: DataFrame) -> DataFrame:
+def shaped(source: Source, frame: DataFrame, *, upserts: bool = False) -> DataFrame:
     """What a function gets: the fields of decoded values, with where they come from in columns with an underscore."""
     from pyspark.sql import functions
 
@@ -64,14 +79,79 @@ def shaped(source: Source, frame: DataFrame) -> DataFrame:
     if marks_bad(source):
         bad = functions.count(ERROR).alias(DEAD_LETTERS)
         frame = frame.observe(DEAD_LETTERS, bad).where(functions.col(ERROR).isNull())
-    origin = ("key", "topic", "partition", "offset", "timestamp")
-    return frame.select("value.*", *(functions.col(name).alias(f"_{name}") for name in origin))
+    origin = [functions.col(name).alias(f"_{name}") for name in ("key", "topic", "partition", "offset", "timestamp")]
+    if source.envelope is not None:
+        return changes(frame, origin, wrapped=wraps(source))
+    if not upserts:
+        return frame.select("value.*", *origin)
+    return frame.select("value.*", *origin, functions.col("value").isNull().alias(DELETED))
 
 
-def streaming_frame(spark: SparkSession, pipeline: Pipeline, flow: Flow) -> DataFrame:
-    """A flow's transformed stream."""
-    reader = spark.readStream.format("kavka").options(**source_settings(pipeline, flow.source))
-    frame: DataFrame = transformation(pipeline, flow)(shaped(flow.source, reader.load()))
+def wraps(source: Source) -> bool:
+    """Whether a source's schema is that of rows, and Debezium's envelope is around them."""
+    return source.envelope == DEBEZIUM and source.format == "json"
+
+
+def enveloped(schema: str | None) -> str:
+    """The schema of Debezium's messages about rows of a schema, with the converter's own envelope or without."""
+    rows = re.sub(r"\s+NOT\s+NULL\b", "", schema or "", flags=re.IGNORECASE)
+    change = f"before STRUCT<{rows}>, after STRUCT<{rows}>, op STRING, ts_ms BIGINT"
+    return f"{change}, payload STRUCT<{change}>"
+
+
+def changes(frame: DataFrame, origin: Sequence[Column], *, wrapped: bool) -> DataFrame:
+    """The rows of Debezium's messages: what is there after a change, or was before a deletion."""
+    from pyspark.sql import functions
+
+    def part(name: str) -> Column:
+        bare = functions.col(f"value.{name}")
+        return functions.coalesce(bare, functions.col(f"value.payload.{name}")) if wrapped else bare
+
+    gone = part("op") == "d"
+    row = functions.when(gone, part("before")).otherwise(part("after"))
+    told = frame.withColumn("_row", row).where(functions.col("_row").isNotNull())  # tombstones say it once more
+    return told.select(
+        "_row.*",
+        *origin,
+        part("op").alias("_op"),
+        functions.timestamp_millis(part("ts_ms")).alias("_changed_at"),
+        gone.alias(DELETED),
+    )
+
+
+def resuming(pipeline: Pipeline, flow: Flow) -> dict[str, str]:
+    """The options by which a flow without a checkpoint goes on where its table ends; none if it never wrote there."""
+    if flow.sink.table is None:
+        return {}
+    options = source_options(source_settings(pipeline, flow.source), streaming=True)
+    brokers = PlanningClient(options)
+    try:
+        bounds = brokers.bounds(missing_ok=True)
+    finally:
+        brokers.close()
+    start = resumed(open_table(flow.sink.table), flow.name, bounds.earliest, bounds.ids)
+    if start is None:
+        return {}
+    lost = losses(start, {}, bounds.earliest, bounds.latest, {})
+    if lost and options.fail_on_data_loss:
+        raise DataLossError(lost)
+    return {"startingOffsets": json.dumps(to_json(continued(start, {}, bounds.earliest, bounds.latest, {}), {}))}
+
+
+def upserts(flow: Flow) -> bool:
+    """Whether a flow's table has one row for each key."""
+    return flow.sink.table is not None and flow.sink.table.upsert is not None
+
+
+def streaming_frame(
+    spark: SparkSession, pipeline: Pipeline, flow: Flow, place: Mapping[str, str] = MappingProxyType({})
+) -> DataFrame:
+    """A flow's transformed stream, from another place than its source says if one is given."""
+    options = source_settings(pipeline, flow.source)
+    if place:
+        options.pop("startingTimestamp", None)
+    reader = spark.readStream.format("kavka").options(**{**options, **place})
+    frame: DataFrame = transformation(pipeline, flow)(shaped(flow.source, reader.load(), upserts=upserts(flow)))
     return frame
 
 
@@ -81,7 +161,7 @@ def batch_frame(spark: SparkSession, pipeline: Pipeline, flow: Flow, place: dict
     for name in ("startingOffsets", "startingTimestamp", "maxOffsetsPerTrigger"):
         options.pop(name, None)
     reader = spark.read.format("kavka").options(**{**options, **place})
-    frame: DataFrame = transformation(pipeline, flow)(shaped(flow.source, reader.load()))
+    frame: DataFrame = transformation(pipeline, flow)(shaped(flow.source, reader.load(), upserts=upserts(flow)))
     return frame
 
 
@@ -91,21 +171,20 @@ def as_records(frame: DataFrame) -> DataFrame:
 
     if "value" in frame.columns:
         return frame
-    kept = [name for name in _SINK_COLUMNS if name in frame.columns]
-    content = [name for name in frame.columns if name not in kept]
-    return frame.select(*kept, functions.to_json(functions.struct(*content)).alias("value"))
+    sink_columns = [name for name in _SINK_COLUMNS if name in frame.columns]
+    content = [name for name in frame.columns if name not in sink_columns]
+    return frame.select(*sink_columns, functions.to_json(functions.struct(*content)).alias("value"))
 
 
 def start_query(spark: SparkSession, pipeline: Pipeline, flow: Flow, *, once: bool) -> StreamingQuery:
-    """Start a flow's query; it goes on where its checkpoint ends."""
-    frame = streaming_frame(spark, pipeline, flow)
+    """Start a flow's query; it goes on where its checkpoint ends, or its table if there is no checkpoint."""
+    checkpoint = Checkpoint(spark, pipeline.checkpoint_of(flow))
+    frame = streaming_frame(spark, pipeline, flow, {} if checkpoint.exists() else resuming(pipeline, flow))
     writer: Any
     if flow.sink.table is not None:
-        begins = Checkpoint(spark, pipeline.checkpoint_of(flow)).begins
-        writer = frame.writeStream.foreachBatch(feed(flow.sink.table, Origin(flow.name, begins)))
+        writer = frame.writeStream.foreachBatch(feed(flow.sink.table, Origin(flow.name, checkpoint.offsets)))
     else:
-        options = {"kafka.bootstrap.servers": pipeline.bootstrap, "topic": flow.sink.topic or "", **flow.sink.options}
-        writer = as_records(frame).writeStream.format("kavka").options(**options)
+        writer = as_records(frame).writeStream.format("kavka").options(**sink_settings(pipeline, flow.sink))
     writer = writer.queryName(flow.name).outputMode(flow.sink.mode)
     writer = writer.option("checkpointLocation", pipeline.checkpoint_of(flow))
     if once or pipeline.trigger == ONCE:

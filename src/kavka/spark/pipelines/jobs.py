@@ -9,16 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kavka.client import NewTopic
+from kavka.client import ConfigResource, ConfigSource, NewTopic, ResourceType
 from kavka.client.blocking import Client
 from kavka.kernels.arrow import MAX_OFFSET, RecordColumns
 from kavka.model.errors import KafkaError
 from kavka.spark import reading
-from kavka.spark.brokers import Bounds, Brokers
+from kavka.spark.brokers import OffsetBounds, PlanningClient
 from kavka.spark.columns import decode_batch
-from kavka.spark.lake.table import Compacted, open_table
+from kavka.spark.connecting import connection_options
+from kavka.spark.lake.table import Compacted, TableSpec, Vacuumed, open_table
 from kavka.spark.offsets import Range, continued, from_json, plan
 from kavka.spark.options import SourceOptions, source_options
+from kavka.spark.pipelines.flows import source_settings
 from kavka.spark.pipelines.progress import STATUS
 from kavka.spark.pipelines.running import is_running
 from kavka.spark.pipelines.spec import Flow, Pipeline, SpecError
@@ -27,14 +29,26 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEFAULT_TARGET: Final = 128 << 20
+_OF_THE_CLUSTER: Final = ("leader.replication.", "follower.replication.", "remote.", "local.retention.")
+"""Settings of topics that tell of brokers, or need a store that another cluster need not have."""
 
 
 def compact(pipeline: Pipeline, target_bytes: int = DEFAULT_TARGET) -> dict[str, Compacted]:
     """Compact the tables of a pipeline."""
+    return {name: open_table(table).compact(target_bytes) for name, table in _tables(pipeline).items()}
+
+
+def vacuum(pipeline: Pipeline, keep_hours: int, *, dry: bool) -> dict[str, Vacuumed]:
+    """Delete what versions of tables need that are older, and what never became part of a table."""
+    older_than_ms = int(time.time() * 1000) - keep_hours * 3_600_000
+    return {name: open_table(table).vacuum(older_than_ms, dry=dry) for name, table in _tables(pipeline).items()}
+
+
+def _tables(pipeline: Pipeline) -> dict[str, TableSpec]:
     tables = {flow.name: flow.sink.table for flow in pipeline.flows if flow.sink.table is not None}
     if not tables:
         raise SpecError("no flow of this pipeline writes to a table")
-    return {name: open_table(table).compact(target_bytes) for name, table in tables.items()}
+    return tables
 
 
 def status(pipeline: Pipeline) -> list[dict[str, Any]]:
@@ -65,11 +79,7 @@ def lag(pipeline: Pipeline, flow: Flow) -> int | None:
     here = checkpointed(Path(pipeline.checkpoint_of(flow)))
     if here is None:
         return None
-    options = {"kafka.bootstrap.servers": pipeline.bootstrap, "startingOffsets": "earliest"}
-    options["subscribe" if flow.source.topic is not None else "subscribePattern"] = (
-        flow.source.topic or flow.source.pattern or ""
-    )
-    brokers = Brokers(source_options(options, streaming=True))
+    brokers = PlanningClient(source_options(source_settings(pipeline, flow.source), streaming=True))
     try:
         bounds = brokers.bounds(missing_ok=True)
     finally:
@@ -77,7 +87,7 @@ def lag(pipeline: Pipeline, flow: Flow) -> int | None:
     return behind(here, bounds)
 
 
-def behind(here: Mapping[str, Any], bounds: Bounds) -> int:
+def behind(here: Mapping[str, Any], bounds: OffsetBounds) -> int:
     """How many offsets lie between a checkpoint and the ends of topics; all of them, if the topic is another one."""
     offsets, ids = from_json(here)
     begin = continued(offsets, ids, bounds.earliest, bounds.latest, bounds.ids)
@@ -115,7 +125,7 @@ def mirror(
     writer = (
         frame.select("key", "value", "headers", "partition", "timestamp", named.alias("topic"))
         .writeStream.format("kavka")
-        .option("kafka.bootstrap.servers", target)
+        .options(**connection_options(target))
         .option("useTimestampColumn", "true")
         .option("checkpointLocation", checkpoint)
         .queryName("mirror")
@@ -124,11 +134,11 @@ def mirror(
 
 
 def create_targets(options: SourceOptions, target: str, rename: Mapping[str, str]) -> None:
-    """Create the topics that are not there, with as many partitions as those they are copied from.
+    """Create the topics that are not there, with the partitions and settings of those they are copied from.
 
     A topic that would be copied into one of those that are read is refused: it would never come to an end.
     """
-    brokers = Brokers(options)
+    brokers = PlanningClient(options)
     try:
         partitions, ids = brokers.partitions()
     finally:
@@ -149,9 +159,27 @@ def create_targets(options: SourceOptions, target: str, rename: Mapping[str, str
                 f"{', '.join(itself)} would be copied onto itself: name another cluster, or other names (--rename)"
             )
         known = {topic.name for topic in client.admin.list_topics()}
-        missing = [NewTopic(name, partitions=count) for name, count in counts.items() if name not in known]
+        missing = {name: count for name, count in counts.items() if name not in known}
         if missing:
-            client.admin.create_topics(missing)
+            configs = topic_configs(options.bootstrap, {topic: rename.get(topic, topic) for topic in ids})
+            client.admin.create_topics(
+                [NewTopic(name, partitions=count, configs=configs[name]) for name, count in missing.items()]
+            )
+
+
+def topic_configs(bootstrap: str, names: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """What was set for topics themselves, by the names that they are given elsewhere; not what is of their cluster."""
+    found: dict[str, dict[str, str]] = {}
+    with Client(bootstrap) as client:
+        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in names]
+        for resource, entries in client.admin.describe_configs(*resources).items():
+            own = (entry for entry in entries.values() if entry.source is ConfigSource.TOPIC)
+            found[names[resource.name]] = {
+                entry.name: entry.value
+                for entry in own
+                if entry.value is not None and not entry.name.startswith(_OF_THE_CLUSTER)
+            }
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +199,7 @@ class Verified:
 def verify(spark: SparkSession, options: Mapping[str, str], pieces: int = 8) -> list[Verified]:
     """Read every batch of some topics in parallel: CRC, sizes, records, and whether offsets go on without gaps."""
     read = source_options(options, streaming=False)
-    brokers = Brokers(read)
+    brokers = PlanningClient(read)
     try:
         bounds = brokers.bounds()
     finally:

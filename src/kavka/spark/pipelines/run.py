@@ -6,12 +6,12 @@ import contextlib
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from kavka.spark.pipelines.flows import start_query, streaming_frame
 from kavka.spark.pipelines.progress import Reporter, one_line
-from kavka.spark.pipelines.running import AlreadyRunningError, running
+from kavka.spark.pipelines.running import AlreadyRunningError, asked_restarts, running
 from kavka.spark.pipelines.spec import Pipeline
 from kavka.spark.session import start
 
@@ -44,14 +44,20 @@ def run(pipeline: Pipeline, master: str, tell: Tell, *, once: bool = False) -> N
     with _alone(pipeline), _signals(stopping), session(pipeline, master) as spark:
         reporter = Reporter(pipeline.folder, tell, _metrics(pipeline, tell))
         spark.streams.addListener(reporter)
-        queries = [start_query(spark, pipeline, flow, once=once) for flow in pipeline.flows]
+        queries = {flow.name: start_query(spark, pipeline, flow, once=once) for flow in pipeline.flows}
+
+        def restart(name: str) -> None:
+            _stop([queries[name]])
+            queries[name] = start_query(spark, pipeline, pipeline.flow(name), once=once)
+            tell(f"{name} was asked to start again, and did")
+
         tell(f"running {', '.join(flow.name for flow in pipeline.flows)} on {master}; Ctrl-C stops after a batch")
         try:
-            _watch(queries, stopping)
+            _watch(pipeline, queries, stopping, restart)
         finally:
-            _stop(queries)
+            _stop(list(queries.values()))
             reporter.wait_for_the_end(_TELL_SECONDS)
-        _raise_failure(queries)
+        _raise_failure(list(queries.values()))
         tell("stopped" if stopping.is_set() else "done: everything that was there has been read")
 
 
@@ -59,6 +65,7 @@ def run(pipeline: Pipeline, master: str, tell: Tell, *, once: bool = False) -> N
 def _alone(pipeline: Pipeline) -> Iterator[None]:
     try:
         with running(pipeline.folder):
+            asked_restarts(pipeline.folder)  # those of an earlier run
             yield
     except AlreadyRunningError as error:
         raise PipelineError(str(error)) from None
@@ -87,10 +94,18 @@ def _check_topic(pipeline: Pipeline, topic: str | None) -> None:
             client.admin.describe_topic(topic)
 
 
-def _watch(queries: Sequence[StreamingQuery], stopping: threading.Event) -> None:
-    while any(query.isActive for query in queries) and not stopping.wait(0.2):
-        if any(not query.isActive and query.exception() is not None for query in queries):
+def _watch(
+    pipeline: Pipeline,
+    queries: Mapping[str, StreamingQuery],
+    stopping: threading.Event,
+    restart: Callable[[str], None],
+) -> None:
+    while any(query.isActive for query in queries.values()) and not stopping.wait(0.2):
+        if any(not query.isActive and query.exception() is not None for query in queries.values()):
             return
+        for name in asked_restarts(pipeline.folder):
+            if name in queries:
+                restart(name)
 
 
 def _stop(queries: Sequence[StreamingQuery]) -> None:
@@ -115,8 +130,8 @@ def _metrics(pipeline: Pipeline, tell: Tell) -> Any:
     from prometheus_client import CollectorRegistry, start_http_server
 
     registry = CollectorRegistry()
-    start_http_server(pipeline.metrics_port, addr="127.0.0.1", registry=registry)
-    tell(f"metrics at http://127.0.0.1:{pipeline.metrics_port}/metrics")
+    start_http_server(pipeline.metrics_port, addr=pipeline.metrics_host, registry=registry)
+    tell(f"metrics at http://{pipeline.metrics_host}:{pipeline.metrics_port}/metrics")
     return registry
 
 

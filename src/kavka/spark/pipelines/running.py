@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 LOCK: Final = ".kavka/running"
+RESTARTS: Final = ".kavka/restart"
 _PATIENCE_SECONDS: Final = 2.0
 
 
@@ -44,6 +45,24 @@ def is_running(folder: Path) -> bool:
         return not _taken(fd)
     finally:
         os.close(fd)
+
+
+def ask_restart(folder: Path, flow: str) -> None:
+    """Ask the process that runs a project's pipeline to start a flow again."""
+    path = folder / RESTARTS / flow
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+
+
+def asked_restarts(folder: Path) -> list[str]:
+    """The flows that are to be started again; each is told once."""
+    asked = folder / RESTARTS
+    if not asked.is_dir():
+        return []
+    found = sorted(asked.iterdir())
+    for path in found:
+        path.unlink()
+    return [path.name for path in found]
 
 
 def _taken(fd: int) -> bool:

@@ -7,9 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from kavka.client.security import SecuredBootstrap
+from kavka.spark.connecting import KAFKA, bare_secret, is_security, with_providers
 from kavka.spark.lake.table import FORMATS, TableSpec
+from kavka.spark.lake.upsert import OFFSET, Upsert
 
 FILE: Final = "pipeline.yaml"
+DEBEZIUM: Final = "debezium"
 MODES: Final = ("append", "update", "complete")
 
 
@@ -26,9 +30,12 @@ class Source:
     format: str | None = None
     schema: str | None = None
     message: str | None = None
+    envelope: str | None = None
     start: str = "earliest"
     max_per_trigger: int | None = None
     dead_letters: str | None = None
+    max_bad_records: int | None = None
+    max_bad_share: float | None = None
     options: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -59,10 +66,12 @@ class Pipeline:
     name: str
     folder: Path
     bootstrap: str
+    """Where the cluster is, and how connections to it are secured."""
     flows: tuple[Flow, ...]
     checkpoint: str
     trigger: str = "2 seconds"
     metrics_port: int | None = None
+    metrics_host: str = "127.0.0.1"
     spark: Mapping[str, str] = field(default_factory=dict)
     ship: tuple[str, ...] = ()
 
@@ -106,16 +115,38 @@ def parse(document: Any, folder: Path, bootstrap: str | None = None) -> Pipeline
     pipeline = Pipeline(
         name=node.text("name", folder.name),
         folder=folder,
-        bootstrap=bootstrap or named,
+        bootstrap=_secured(bootstrap or named, node),
         flows=flows,
         checkpoint=_located(node.text("checkpoint", ".kavka/checkpoint"), folder),
         trigger=node.text("trigger", "2 seconds"),
         metrics_port=node.number("metrics_port"),
+        metrics_host=node.text("metrics_host", "127.0.0.1"),
         spark=node.texts("spark"),
         ship=tuple(map(str, node.items("ship"))),
     )
     node.done()
     return pipeline
+
+
+def _secured(bootstrap: str, node: _Node) -> str:
+    """Addresses that know how they are reached, as the spec says, or whoever named them."""
+    kafka = node.texts("kafka")
+    _check_secrets(f"{node.place}.kafka", {KAFKA + name: value for name, value in kafka.items()})
+    unknown = [name for name in kafka if not is_security(name)]
+    if unknown:
+        raise SpecError(f"{node.place}.kafka: {unknown[0]} is no setting that secures connections")
+    if isinstance(bootstrap, SecuredBootstrap) or not kafka:
+        return bootstrap
+    return SecuredBootstrap(bootstrap, with_providers(kafka))
+
+
+def _check_secrets(place: str, options: Mapping[str, str]) -> None:
+    for name, value in options.items():
+        if name.startswith(KAFKA) and bare_secret(name.removeprefix(KAFKA), value):
+            raise SpecError(
+                f"{place}: {name.removeprefix(KAFKA)} is a secret, and this file is read by many: write "
+                "${env:NAME}, ${file:PATH:KEY} or ${directory:PATH:FILE}, and put it there"
+            )
 
 
 def _check_tables(flows: tuple[Flow, ...]) -> None:
@@ -148,12 +179,20 @@ def _source(node: _Node, folder: Path) -> Source:
         format=form,
         schema=_schema(form, node.optional("schema"), folder),
         message=node.optional("message"),
+        envelope=node.optional("envelope"),
         start=node.text("start", "earliest"),
         max_per_trigger=node.number("max_per_trigger"),
         dead_letters=node.optional("dead_letters"),
+        max_bad_records=node.number("max_bad_records", least=0),
+        max_bad_share=node.share("max_bad_share"),
         options=node.texts("options"),
     )
     node.done()
+    _check_secrets(f"{node.place}.options", source.options)
+    if source.envelope not in (None, DEBEZIUM):
+        raise SpecError(f"{node.place}.envelope is {DEBEZIUM}, not {source.envelope!r}")
+    if source.envelope is not None and source.format not in ("json", "avro", "protobuf"):
+        raise SpecError(f"{node.place}: an envelope is of values that are decoded: say their format and schema")
     if (source.topic is None) == (source.pattern is None):
         raise SpecError(f"{node.place}: exactly one of topic and pattern says what to read")
     return source
@@ -175,6 +214,7 @@ def _sink(node: _Node, folder: Path) -> Sink:
         topic=node.optional("topic"), table=table, mode=node.text("mode", "append"), options=node.texts("options")
     )
     node.done()
+    _check_secrets(f"{node.place}.options", sink.options)
     if (sink.topic is None) == (sink.table is None):
         raise SpecError(f"{node.place}: exactly one of topic and table says where to write")
     if sink.mode not in MODES:
@@ -194,11 +234,27 @@ def _table(node: _Node, folder: Path) -> TableSpec:
         partition_by=tuple(map(str, node.items("partition_by"))),
         name=node.text("name", ""),
         catalog=node.texts("catalog"),
+        upsert=_upsert(node),
     )
     node.done()
+    if table.upsert is not None and form == "parquet":
+        raise SpecError(f"{node.place}: a table is delta or iceberg to have upserts; Parquet files are only added")
     if table.catalog and not table.name:
         raise SpecError(f"{node.place}: a table in a catalog needs a name: `name: NAMESPACE.TABLE`")
     return table
+
+
+def _upsert(node: _Node) -> Upsert | None:
+    given = node.take("upsert", None)
+    if given is None:
+        return None
+    inner = _Node(given, f"{node.place}.upsert")
+    keys = tuple(map(str, inner.items("key")))
+    found = Upsert(keys, inner.text("order_by", OFFSET))
+    inner.done()
+    if not keys:
+        raise SpecError(f"{inner.place}.key names the columns by which rows are the same")
+    return found
 
 
 def _located(path: str, folder: Path) -> str:
@@ -230,10 +286,16 @@ class _Node:
     def optional(self, name: str) -> str | None:
         return self.text(name) if self._left.get(name) is not None else self._left.pop(name, None)
 
-    def number(self, name: str) -> int | None:
+    def number(self, name: str, *, least: int = 1) -> int | None:
         value = self.take(name, None)
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-            raise SpecError(f"{self.place}.{name} must be a number from 1 on")
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+            raise SpecError(f"{self.place}.{name} must be a number from {least} on")
+        return value
+
+    def share(self, name: str) -> float | None:
+        value = self.take(name, None)
+        if value is not None and (not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1):
+            raise SpecError(f"{self.place}.{name} must be a number from 0 to 1")
         return value
 
     def items(self, name: str) -> list[Any]:

@@ -5,8 +5,8 @@ shipped clients for about half a virtual minute of trouble, and raises `Violatio
 contradicted itself; the same seed gives the same run. `python -m kavka.testing.sim --seeds 0-300` runs many.
 """
 
-from kavka.testing.sim.client import Client, Workload
-from kavka.testing.sim.cluster import Outcome, SimCluster, simulate
+from kavka.testing.sim.client import SimClient, Workload
+from kavka.testing.sim.cluster import RunOutcome, SimCluster, simulate
 from kavka.testing.sim.world import ViolationError
 
-__all__ = ["Client", "Outcome", "SimCluster", "ViolationError", "Workload", "simulate"]
+__all__ = ["RunOutcome", "SimClient", "SimCluster", "ViolationError", "Workload", "simulate"]

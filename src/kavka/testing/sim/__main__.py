@@ -11,22 +11,22 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from kavka.testing.sim.cluster import Outcome
+from kavka.testing.sim.cluster import RunOutcome
 from kavka.testing.sim.lines import executed
 from kavka.testing.sim.seeds import run_seeds
 
 
-def report(good: Sequence[Outcome]) -> str:
+def report(good: Sequence[RunOutcome]) -> str:
     """What all runs did together, and the least of them."""
-    elections = [one.elections for one in good]
+    elections = [run.elections for run in good]
     counts: Counter[str] = Counter()
-    for one in good:
-        counts.update(one.counts)
+    for run in good:
+        counts.update(run.counts)
     return "\n".join(
         (
-            f"{sum(one.seconds for one in good):,.0f} virtual seconds, {sum(one.events for one in good):,} events",
+            f"{sum(run.seconds for run in good):,.0f} virtual seconds, {sum(run.events for run in good):,} events",
             f"{sum(elections):,} elections, at least {min(elections)} in each run",
-            f"{sum(one.faults for one in good):,} faults",
+            f"{sum(run.faults for run in good):,} faults",
             *(f"{count:,} {name}" for name, count in sorted(counts.items())),
         )
     )
@@ -37,7 +37,10 @@ def lines_of(seeds: Sequence[int]) -> str:
     found = executed(seeds)
     if found is None:
         return "coverage is not installed: lines are not counted"
-    rows = [f"  {name:12} {one.executed:6,} of {one.all:6,} {one.percent:4.0f} %" for name, one in found.items()]
+    rows = [
+        f"  {name:12} {package.executed:6,} of {package.all:6,} {package.percent:4.0f} %"
+        for name, package in found.items()
+    ]
     return "\n".join((f"lines of src/kavka executed by {len(seeds)} of the runs:", *rows))
 
 
@@ -51,12 +54,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     first, _, last = given.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
     began = time.monotonic()
-    good: list[Outcome] = []
+    good: list[RunOutcome] = []
     bad = 0
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
         for found in progress.track(run_seeds(seeds, given.processes), len(seeds), description="seeds"):
-            if isinstance(found, Outcome):
+            if isinstance(found, RunOutcome):
                 good.append(found)
             else:
                 bad += 1

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kavka.client.admin import Admin
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from kavka.testing.sim.cluster import SimCluster
 
 
-class Client:
+class SimClient:
     """What a workload has: the shipped client on a machine of its own, the time, and chance."""
 
     def __init__(self, cluster: SimCluster, process: Process) -> None:
@@ -51,19 +52,19 @@ class Client:
         while not self.cluster.is_calm:  # noqa: ASYNC110  (no event is shared by several loops)
             await asyncio.sleep(0.05)
 
-    def spawn(self, main: Callable[[Client], Coroutine[Any, Any, None]]) -> Process:
+    def spawn(self, main: Callable[[SimClient], Coroutine[Any, Any, None]]) -> Process:
         """Another process, on a machine of its own, that can be killed: `die` ends it without a word."""
         return self.cluster.spawn(main)
 
     async def ended(self, *processes: Process) -> None:
         """Wait until processes have come to their end."""
-        while any(one.alive for one in processes):  # noqa: ASYNC110  (no event is shared by several loops)
+        while any(process.alive for process in processes):  # noqa: ASYNC110  (no event is shared by several loops)
             await asyncio.sleep(0.05)
 
-    def pool(self, **options: Any) -> Pool:
+    def pool(self, port: int = BROKER_PORT, **options: Any) -> Pool:
         """The connections of one client."""
         process = self.process
-        addresses = [f"{node.machine.address}:{BROKER_PORT}" for node in self.cluster.nodes]
+        addresses = [f"{node.machine.address}:{port}" for node in self.cluster.nodes]
         process.random.shuffle(addresses)
         given = {"timeout_ms": 5_000, "connect_timeout_ms": 2_000, "metadata_max_age_ms": 5_000, **options}
         return Pool(addresses, dial=SimDial(self._network, process), draw=process.random.random, **given)
@@ -74,11 +75,11 @@ class Client:
         return Producer(pool, clock=self.process, **given)
 
     def consumer(self, pool: Pool, **options: Any) -> Consumer:
-        """A reader of partitions."""
+        """A consumer by assignment."""
         return Consumer(pool, **options)
 
     def member(self, pool: Pool, **options: Any) -> GroupConsumer:
-        """A member of a group."""
+        """A consumer that is a member of a group."""
         chance = self.process.random
         return GroupConsumer(pool, new_id=lambda: Uuid(chance.randbytes(16)), **options)
 
@@ -98,21 +99,28 @@ class Client:
             finally:
                 await pool.close()
 
-    async def create_topic(self, name: str, **options: Any) -> None:
-        """Create a topic, however often that must be asked for: an answer may be lost on the way."""
-        pool, created = self.pool(), False
-        while not created:
+    async def insist(self, ask: Callable[[], Awaitable[object]]) -> None:
+        """Ask for something however often that must be: an answer may be lost on the way."""
+        while True:
             try:
-                await self.admin(pool).create_topic(name, **options)
-                created = True
-            except TopicAlreadyExists:
-                created = True
+                await ask()
+                return
             except KafkaError:
                 await asyncio.sleep(0.1)
+
+    async def create_topic(self, name: str, **options: Any) -> None:
+        """Create a topic, however often that must be asked for."""
+        pool = self.pool()
+
+        async def create() -> None:
+            with contextlib.suppress(TopicAlreadyExists):
+                await self.admin(pool).create_topic(name, **options)
+
+        await self.insist(create)
         await pool.close()
 
     def admin(self, pool: Pool) -> Admin:
-        """An administrator."""
+        """An admin client."""
         return Admin(pool)
 
 
@@ -124,14 +132,18 @@ class Workload:
 
     share: ClassVar[float] = 1.0
     """In what part of the runs it takes part."""
+    settings: ClassVar[Mapping[str, str]] = {}
+    """What it needs nodes to be configured with."""
+    listeners: ClassVar[Mapping[str, int]] = {}
+    """The names and ports of listeners that it needs nodes to have beside their own."""
 
-    async def prepare(self, client: Client) -> None:
+    async def prepare(self, client: SimClient) -> None:
         """Before there is any trouble: create what is needed."""
 
-    async def run(self, client: Client) -> None:
+    async def run(self, client: SimClient) -> None:
         """While there is: go on until the client is not busy any more."""
 
-    async def finish(self, client: Client) -> None:
+    async def finish(self, client: SimClient) -> None:
         """When all is well again: look at what has become of it."""
 
     def faults(self) -> Iterable[str]:

@@ -12,11 +12,12 @@ from typing import Any, Final
 
 from kavka.quorum.format import random_id
 from kavka.testing.sim.checks import Checks
-from kavka.testing.sim.client import Client, Workload
+from kavka.testing.sim.client import SimClient, Workload
 from kavka.testing.sim.faults import Faults
 from kavka.testing.sim.machine import Process
 from kavka.testing.sim.network import Network
 from kavka.testing.sim.node import BROKER_PORT, CONTROLLER_PORT, SimNode
+from kavka.testing.sim.store import Bucket
 from kavka.testing.sim.workloads import all_workloads
 from kavka.testing.sim.world import World
 
@@ -48,6 +49,17 @@ SETTINGS: Final = {
     "group.consumer.min.heartbeat.interval.ms": "300",
     "group.consumer.heartbeat.interval.ms": "500",
     "group.min.session.timeout.ms": "1000",
+    "group.share.min.session.timeout.ms": "1000",
+    "group.share.session.timeout.ms": "4000",
+    "group.share.min.heartbeat.interval.ms": "300",
+    "group.share.heartbeat.interval.ms": "500",
+    "group.share.min.record.lock.duration.ms": "1000",
+    "group.share.initialize.retry.interval.ms": "2000",
+    "group.streams.min.session.timeout.ms": "1000",
+    "group.streams.session.timeout.ms": "4000",
+    "group.streams.min.heartbeat.interval.ms": "300",
+    "group.streams.heartbeat.interval.ms": "500",
+    "group.streams.initial.rebalance.delay.ms": "200",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     "metadata.log.max.record.bytes.between.snapshots": "6000",
     "metadata.max.retention.bytes": "20000",
@@ -61,7 +73,7 @@ SETTINGS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """What a run did."""
 
     seed: int
@@ -86,26 +98,33 @@ class SimCluster:
         count = nodes or chance.choice((3, 3, 4, 5))
         self._static = chance.random() < 0.2
         """Whether the configuration names the voters, and not the log: then they stay what they are."""
-        self.nodes = [SimNode(self.network, id_, self._settings(id_, count)) for id_ in range(1, count + 1)]
+        chosen = all_workloads() if workloads is None else workloads
+        self.workloads = [workload() for workload in chosen if workloads is not None or world.chance(workload.share)]
+        self.bucket = Bucket()
+        self.nodes = [
+            SimNode(self.network, id_, self._settings(id_, count), self.bucket) for id_ in range(1, count + 1)
+        ]
         self.checks = Checks(self)
         self.faults = Faults(self)
-        chosen = all_workloads() if workloads is None else workloads
-        self.workloads = [one() for one in chosen if workloads is not None or world.chance(one.share)]
         self._stages: dict[Workload, str] = {}
         self._clients = 0
 
     def _settings(self, id_: int, count: int) -> dict[str, str]:
         address = f"10.0.0.{id_}"
         settings = {**SETTINGS, "node.id": str(id_), "listeners": f"PLAINTEXT://{address}:{BROKER_PORT}"}
+        for workload in self.workloads:
+            settings |= workload.settings
+            for name, port in workload.listeners.items():
+                settings["listeners"] += f",{name}://{address}:{port}"
         if id_ <= VOTERS or not self._static:
             settings["listeners"] += f",CONTROLLER://{address}:{CONTROLLER_PORT}"
         else:
             settings["process.roles"] = "broker"
         if self._static:
-            voters = (f"{one}@10.0.0.{one}:{CONTROLLER_PORT}" for one in range(1, VOTERS + 1))
+            voters = (f"{node_id}@10.0.0.{node_id}:{CONTROLLER_PORT}" for node_id in range(1, VOTERS + 1))
             settings["controller.quorum.voters"] = ",".join(voters)
         else:
-            known = (f"10.0.0.{one}:{CONTROLLER_PORT}" for one in range(1, count + 1))
+            known = (f"10.0.0.{node_id}:{CONTROLLER_PORT}" for node_id in range(1, count + 1))
             settings["controller.quorum.bootstrap.servers"] = ",".join(known)
             if id_ > VOTERS and self.world.chance(0.5):
                 settings["controller.quorum.auto.join.enable"] = "true"
@@ -113,7 +132,7 @@ class SimCluster:
 
     # -- one run ------------------------------------------------------------------------
 
-    def run(self) -> Outcome:
+    def run(self) -> RunOutcome:
         """From an empty cluster through trouble to a healthy one; raises ViolationError."""
         said = Said(self)
         logger, before = logging.getLogger("kavka"), random.getstate()
@@ -126,7 +145,7 @@ class SimCluster:
             random.setstate(before)
             logger.removeHandler(said)
 
-    def _run(self) -> Outcome:
+    def _run(self) -> RunOutcome:
         world = self.world
         self._format()
         for node in self.nodes:
@@ -152,7 +171,7 @@ class SimCluster:
         counts: Counter[str] = Counter()
         for workload in self.workloads:
             counts.update(workload.counts())
-        return Outcome(
+        return RunOutcome(
             world.seed,
             world.now,
             world.events,
@@ -174,14 +193,14 @@ class SimCluster:
             return bool(enough())
 
         if not self.world.run_until(began + seconds, look) and not enough():
-            stages = {type(one).__name__: stage for one, stage in self._stages.items()}
+            stages = {type(workload).__name__: stage for workload, stage in self._stages.items()}
             self.world.fail(f"{otherwise}: {self.checks.why(quiet=not self.busy)} {stages}")
 
     def _are(self, stage: str) -> bool:
-        return all(self._stages.get(one) == stage for one in self.workloads)
+        return all(self._stages.get(workload) == stage for workload in self.workloads)
 
     def _start(self, workload: Workload) -> None:
-        async def main(client: Client) -> None:
+        async def main(client: SimClient) -> None:
             await workload.prepare(client)
             self._stages[workload] = "running"
             await workload.run(client)
@@ -192,7 +211,7 @@ class SimCluster:
 
         self.spawn(main)
 
-    def spawn(self, main: Callable[[Client], Coroutine[Any, Any, None]]) -> Process:
+    def spawn(self, main: Callable[[SimClient], Coroutine[Any, Any, None]]) -> Process:
         """Start a process with clients on a machine of its own."""
         self._clients += 1
         machine = self.network.machine(100 + self._clients, f"10.0.{1 + self._clients // 250}.{self._clients % 250}")
@@ -201,25 +220,35 @@ class SimCluster:
             if error is not None:
                 self.world.fail(f"{machine.address}: {describe(error)}")
 
-        process = machine.boot(lambda process: main(Client(self, process)), ended)
+        process = machine.boot(lambda process: main(SimClient(self, process)), ended)
         self.network.join(process)
         return process
 
     # -- nodes ----------------------------------------------------------------------------
+
+    def leader_epochs(self, topic: str, index: int) -> dict[int, int]:
+        """By node: the leader epoch of a partition as that node knows it."""
+        found = {}
+        for sim_node in self.nodes:
+            replicas = sim_node.node.replicas if sim_node.node is not None else None
+            held = replicas.held(topic, index) if replicas is not None else None
+            if held is not None:
+                found[sim_node.id] = held.leader_epoch
+        return found
 
     def _format(self) -> None:
         chance = self.world.random
         new_id = partial(random_id, chance.randbytes)
         cluster_id = str(new_id())
         voters = self.nodes[:VOTERS]
-        initial = ",".join(f"{one.id}@{one.machine.address}:{CONTROLLER_PORT}:{new_id()}" for one in voters)
+        initial = ",".join(f"{voter.id}@{voter.machine.address}:{CONTROLLER_PORT}:{new_id()}" for voter in voters)
         for node in self.nodes:
             node.format(cluster_id, initial if node in voters and not self._static else "")
 
     def boot(self, node: SimNode) -> None:
         """Start a node unless it runs."""
         if node.process is None:
-            node.start(partial(self._ended, node), partial(self.checks.look, node))
+            node.start(partial(self._ended, node), partial(self.checks.check_leadership, node))
 
     def _ended(self, node: SimNode, error: BaseException | None) -> None:
         """A node's process came to its own end."""
@@ -232,7 +261,7 @@ class SimCluster:
 def describe(error: BaseException) -> str:
     """An error and what is inside of it, in one line."""
     if isinstance(error, BaseExceptionGroup):
-        return f"{type(error).__name__}({', '.join(describe(one) for one in error.exceptions)})"
+        return f"{type(error).__name__}({', '.join(describe(inner) for inner in error.exceptions)})"
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -249,13 +278,13 @@ class Said(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """An exception that nobody expected is a fault, wherever it was caught."""
-        if record.exc_info is not None and record.exc_info[1] is not None:
+        if record.exc_info and record.exc_info[1] is not None:
             error = record.exc_info[1]
             for process in (machine.process for machine in self._cluster.network.machines.values()):
                 if process is not None and process.running:
                     process.went_wrong(f"{record.name}: {record.getMessage()}: {describe(error)}", error)
 
 
-def simulate(seed: int, workloads: Sequence[type[Workload]] | None = None, nodes: int | None = None) -> Outcome:
+def simulate(seed: int, workloads: Sequence[type[Workload]] | None = None, nodes: int | None = None) -> RunOutcome:
     """Run one cluster from a seed; raises ViolationError with what went wrong and when."""
     return SimCluster(seed, workloads, nodes).run()

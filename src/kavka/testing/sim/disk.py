@@ -60,13 +60,13 @@ class Inode:
         for last in self.pending[: chance.randint(0, len(self.pending))]:
             _apply(self.durable, last)
         if last.data and chance.random() < 0.5:
-            kept = chance.randint(0, len(last.data))
+            survived = chance.randint(0, len(last.data))
             zeros = chance.random() < 0.3  # the length was written, the bytes were not
             if zeros:
-                torn = bytes(len(last.data) - kept)
-                self.durable[last.position + kept : last.position + len(last.data)] = torn
+                torn = bytes(len(last.data) - survived)
+                self.durable[last.position + survived : last.position + len(last.data)] = torn
             elif len(self.durable) == last.position + len(last.data):
-                del self.durable[last.position + kept :]
+                del self.durable[last.position + survived :]
         self.data = bytearray(self.durable)
         self.pending.clear()
 
@@ -130,8 +130,8 @@ class Drive:
         self.root = Folder()
         self.capacity = capacity
         self.used = 0
-        self.failing = False
-        """Whether it refuses to write."""
+        self.refusals = 0.0
+        """How many of the next changes it refuses."""
         self.locks: set[str] = set()
 
     def lose_power(self, chance: random.Random) -> None:
@@ -172,7 +172,7 @@ class Drive:
 def _size_of(entry: Inode | Folder) -> int:
     if isinstance(entry, Inode):
         return len(entry.data)
-    return sum(_size_of(one) for one in entry.entries.values())
+    return sum(_size_of(child) for child in entry.entries.values())
 
 
 def _split(path: str) -> tuple[str, str]:
@@ -294,7 +294,8 @@ class SimDisk:
     def refuse(self, path: str) -> None:
         """Fail if the disk fails."""
         self.check()
-        if self.drive.failing:
+        if self.drive.refusals > 0:
+            self.drive.refusals -= 1
             raise OSError(errno.EIO, os.strerror(errno.EIO), path)
 
     def write(self, inode: Inode, position: int, data: bytes, path: str) -> None:

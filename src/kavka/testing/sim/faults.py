@@ -7,8 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kavka.model.errors import KafkaStorageError, RequestTimedOut
-from kavka.testing.sim.machine import Machine
+from kavka.testing.sim.machine import SimMachine
 from kavka.testing.sim.node import SimNode
+from kavka.testing.sim.store import TROUBLE
 
 if TYPE_CHECKING:
     from kavka.testing.sim.cluster import SimCluster
@@ -38,6 +39,7 @@ class Faults:
     def start(self) -> None:
         """Begin; some things are wrong for the whole run."""
         self._going_on = True
+        self._cluster.bucket.rates.update(TROUBLE)
         chance = self._world.random
         for node in self._cluster.nodes:
             if self._world.chance(0.3):
@@ -48,6 +50,7 @@ class Faults:
         """Let everything be well from now on."""
         self._going_on = False
         self._network.heal()
+        self._cluster.bucket.rates.clear()
         for machine in self._network.machines.values():
             self._mend_disk(machine)
             if machine.process is not None:
@@ -59,7 +62,7 @@ class Faults:
     def explains(self, node: SimNode, error: BaseException) -> bool:
         """Whether it is no wonder that a node ended with an error: its disk failed, or it could not register."""
         if isinstance(error, BaseExceptionGroup):
-            return all(self.explains(node, one) for one in error.exceptions)
+            return all(self.explains(node, inner) for inner in error.exceptions)
         if isinstance(error, RequestTimedOut):
             return True
         return node.id in self._disk_trouble and isinstance(error, KafkaStorageError | OSError)
@@ -87,6 +90,7 @@ class Faults:
             (2, self._slow_disk),
             (2, self._slow_cpu),
             (1, self._full_disk),
+            (2, self._failing_disk),
             (1, self._skew),
         ]
         weights = [weight for weight, _ in kinds]
@@ -153,10 +157,10 @@ class Faults:
 
     def _part_clients(self) -> None:
         nodes = {node.machine.address for node in self._cluster.nodes}
-        clients = [one for name, one in self._network.machines.items() if name not in nodes]
-        self._part([one for one in clients if self._world.chance(0.5)])
+        clients = [machine for name, machine in self._network.machines.items() if name not in nodes]
+        self._part([machine for machine in clients if self._world.chance(0.5)])
 
-    def _part(self, machines: list[Machine]) -> None:
+    def _part(self, machines: list[SimMachine]) -> None:
         """Part machines from all others, or from the nodes alone: then clients still reach both sides."""
         others = [node.machine for node in self._cluster.nodes] if self._world.chance(0.5) else None
         self._network.part(machines, others, one_way=self._world.chance(0.4))
@@ -184,14 +188,28 @@ class Faults:
             self._later(0.5, 5, partial(setattr, process, "slow_cpu", 0.0))
 
     def _full_disk(self) -> None:
-        """Leave little room; a node whose disk refused is started again once there is room, if it has not ended."""
-        node = self._some()
-        if self._lost_power is None and self._cluster.checks.all_is_well():
-            self._disk_trouble.add(node.id)
-            self._lost_power = node  # what was refused counts as lost
+        """Leave little room."""
+        node = self._with_disk_trouble()
+        if node is not None:
             drive = node.machine.drive
             drive.capacity = drive.used + self._world.random.choice((0, 100, 3_000))
-            self._later(1, 5, partial(self._make_room, node))
+
+    def _failing_disk(self) -> None:
+        """Refuse a few changes, or all."""
+        node = self._with_disk_trouble()
+        if node is not None:
+            node.machine.drive.refusals = self._world.random.choice((1.0, 1.0, 3.0, float("inf")))
+
+    def _with_disk_trouble(self) -> SimNode | None:
+        """A node that may have trouble with its disk; it is started again after that, if it has not ended."""
+        node = self._some()
+        if self._lost_power is not None or not self._cluster.checks.all_is_well():
+            return None
+        self._disk_trouble.add(node.id)
+        self._lost_power = node  # what was refused counts as lost
+        self._later(1, 5, partial(self._make_room, node))
+        self.done.append(f"  disk of {node.id}")
+        return node
 
     def _make_room(self, node: SimNode) -> None:
         self._mend_disk(node.machine)
@@ -201,9 +219,9 @@ class Faults:
         self._disk_trouble.discard(node.id)
 
     @staticmethod
-    def _mend_disk(machine: Machine) -> None:
+    def _mend_disk(machine: SimMachine) -> None:
         machine.drive.capacity = 1 << 40
-        machine.drive.failing = False
+        machine.drive.refusals = 0.0
 
     def _skew(self) -> None:
         """Set a wall clock wrong, or right."""

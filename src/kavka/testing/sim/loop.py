@@ -21,7 +21,7 @@ BURIALS: Final = 5
 """How often a task is asked to end that has something to wait for at its end."""
 
 
-class Driver(Protocol):
+class LoopDriver(Protocol):
     """What a loop asks of the process that it is the loop of."""
 
     def local_time(self) -> float:
@@ -71,7 +71,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     _ready: Any
     _scheduled: Any
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: LoopDriver) -> None:
         super().__init__()
         self._driver = driver
         self._selector = _NoSelector()
@@ -114,12 +114,18 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def bury(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
         """After the end of the world: end tasks wherever they stand, whatever they have to say about that."""
         for task in tasks:
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-            for _ in range(BURIALS):
-                with contextlib.suppress(BaseException):
-                    task.get_coro().close()
-                    break
+            self._end(task)
+        for task in asyncio.all_tasks(self):  # what the others began at their end
+            self._end(task)
         self.drop()
+
+    @staticmethod
+    def _end(task: asyncio.Task[Any]) -> None:
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        for _ in range(BURIALS):
+            with contextlib.suppress(BaseException):
+                task.get_coro().close()
+                break
 
     def readable(self, fd: int) -> None:
         """A watched descriptor has something to read."""

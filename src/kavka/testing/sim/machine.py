@@ -23,7 +23,7 @@ Main = Callable[["Process"], Coroutine[Any, Any, None]]
 Ended = Callable[[BaseException | None], None]
 
 
-class Machine:
+class SimMachine:
     """What outlives a process: the disk, the address, how wrong the clocks are."""
 
     def __init__(self, world: World, number: int, address: str, disk_bytes: int = 1 << 40) -> None:
@@ -67,7 +67,7 @@ class Machine:
 class Process:
     """One life of a program: a loop, a view of the disk, chance of its own."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: SimMachine) -> None:
         self.machine = machine
         self.world = machine.world
         self.random = random.Random(self.world.random.getrandbits(64))

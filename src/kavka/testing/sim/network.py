@@ -21,7 +21,7 @@ from kavka.net.hangups import HangUps
 from kavka.net.pipe import ClientEnd, ServerEnd, pipe
 from kavka.net.server import BoundListener, SocketOptions
 from kavka.net.session import Session
-from kavka.testing.sim.machine import Machine, Process
+from kavka.testing.sim.machine import Process, SimMachine
 from kavka.testing.sim.world import World
 
 FIRST_FD: Final = 1_000_000
@@ -36,7 +36,7 @@ class Way:
 
     __slots__ = ("_network", "_queue", "_stuck", "broken", "due", "source", "target", "to")
 
-    def __init__(self, network: Network, source: Machine, target: Machine, to: Process | None) -> None:
+    def __init__(self, network: Network, source: SimMachine, target: SimMachine, to: Process | None) -> None:
         self._network = network
         self.source = source
         self.target = target
@@ -86,7 +86,7 @@ class Way:
 class Link:
     """A connection, from the dial to the end of both ends."""
 
-    def __init__(self, network: Network, client: Process, target: Machine) -> None:
+    def __init__(self, network: Network, client: Process, target: SimMachine) -> None:
         self.network = network
         self.client = client
         self.server: Process | None = None
@@ -179,13 +179,13 @@ class Network:
     def __init__(self, world: World) -> None:
         self.world = world
         self.listening: dict[tuple[str, int], Listening] = {}
-        self.machines: dict[str, Machine] = {}
+        self.machines: dict[str, SimMachine] = {}
         self.links: dict[Link, None] = {}
         self.stuck: dict[Way, None] = {}
         self.latency = (0.0001, 0.002)
         self.slow = 0.0
         self._parted: set[tuple[str, str]] = set()
-        self._silent: dict[Machine, list[tuple[Link, Process]]] = {}
+        self._silent: dict[SimMachine, list[tuple[Link, Process]]] = {}
         self._fds = count(FIRST_FD)
         self._ports = count(40_000)
         world.at_the_end.append(self._forget)
@@ -194,9 +194,9 @@ class Network:
         for known in (self.listening, self.machines, self.links, self.stuck, self._silent):
             known.clear()
 
-    def machine(self, number: int, address: str, **options: Any) -> Machine:
+    def machine(self, number: int, address: str, **options: Any) -> SimMachine:
         """A new machine in the network."""
-        machine = self.machines[address] = Machine(self.world, number, address, **options)
+        machine = self.machines[address] = SimMachine(self.world, number, address, **options)
         return machine
 
     def next_port(self) -> int:
@@ -205,7 +205,7 @@ class Network:
 
     # -- faults ---------------------------------------------------------------------------
 
-    def delay(self, source: Machine, target: Machine) -> float:
+    def delay(self, source: SimMachine, target: SimMachine) -> float:
         """How long something takes that is sent now."""
         chance = self.world.random
         seconds = chance.uniform(*self.latency) if source is not target else 1e-5
@@ -213,14 +213,14 @@ class Network:
             seconds += chance.uniform(0, SLOW_SECONDS)
         return seconds
 
-    def parted(self, source: Machine, target: Machine) -> bool:
+    def parted(self, source: SimMachine, target: SimMachine) -> bool:
         """Whether nothing passes."""
         return (source.address, target.address) in self._parted
 
-    def part(self, inside: list[Machine], others: list[Machine] | None = None, *, one_way: bool = False) -> None:
+    def part(self, inside: list[SimMachine], others: list[SimMachine] | None = None, *, one_way: bool = False) -> None:
         """Let nothing pass between these machines and the others, or nothing from them to the others."""
-        names = [one.address for one in inside]
-        outside = self.machines if others is None else [one.address for one in others]
+        names = [machine.address for machine in inside]
+        outside = self.machines if others is None else [machine.address for machine in others]
         for name in names:
             for other in outside:
                 if other not in names:
@@ -262,7 +262,7 @@ class Network:
             for link in mine:
                 link.lost(process)
 
-    def back(self, machine: Machine) -> None:
+    def back(self, machine: SimMachine) -> None:
         """A machine is up again, and knows nothing of the connections that it had."""
         for link, process in self._silent.pop(machine, ()):
             link.lost(process)
@@ -293,7 +293,7 @@ class Network:
     def _arrived(
         self,
         link: Link,
-        target: Machine,
+        target: SimMachine,
         port: int,
         receiver: asyncio.BufferedProtocol,
         answer: asyncio.Future[Transport],

@@ -10,6 +10,7 @@ from typing import Final
 from kavka.broker.config import NodeConfig, node_config
 from kavka.broker.ports import Ports
 from kavka.broker.wiring import Node, ReadyReport, Started
+from kavka.catalog.machine import Catalogue
 from kavka.metadata.live import LiveSettings
 from kavka.quorum.controller_loop import ControllerLoop
 from kavka.quorum.format import format_dirs, parse_initial_controllers, random_id
@@ -18,8 +19,9 @@ from kavka.storage.compaction import CompactionPlan, CompactionResult, compact
 from kavka.storage.compaction_worker import decode_plan, decode_result, encode_plan, encode_result
 from kavka.storage.disk import Disk
 from kavka.testing.sim.disk import SimDisk
-from kavka.testing.sim.machine import Machine, Process
+from kavka.testing.sim.machine import Process, SimMachine
 from kavka.testing.sim.network import Network, SimDial
+from kavka.testing.sim.store import Bucket, way_to
 
 DATA: Final = "/data"
 BROKER_PORT: Final = 9092
@@ -31,6 +33,12 @@ class WatchedNode(Node):
 
     controller: ControllerLoop | None = None
     replicas: ReplicaManager | None = None
+
+    @property
+    def catalogue(self) -> Catalogue | None:
+        """What the node knows of remote segments; None where it has no tier, or knows nothing yet."""
+        catalog = None if self._tiering is None else self._tiering.tiers.catalog
+        return None if catalog is None else catalog.live
 
     def _controller(self, started: Started) -> ControllerLoop:
         self.controller = super()._controller(started)
@@ -44,10 +52,11 @@ class WatchedNode(Node):
 class SimNode:
     """One node of a cluster: its machine, and its lives."""
 
-    def __init__(self, network: Network, id_: int, properties: Mapping[str, str]) -> None:
+    def __init__(self, network: Network, id_: int, properties: Mapping[str, str], bucket: Bucket) -> None:
         self.id = id_
+        self._bucket = bucket
         self.network = network
-        self.machine: Machine = network.machine(id_, f"10.0.0.{id_}")
+        self.machine: SimMachine = network.machine(id_, f"10.0.0.{id_}")
         self.config: NodeConfig = node_config({**properties, "log.dirs": DATA}, this_host=lambda: self.machine.address)
         self.node: WatchedNode | None = None
         self.ready = False
@@ -91,7 +100,8 @@ class SimNode:
         chance = process.random
         ports = Ports(partial(self.network.listen, process), compact_here, chance.randbytes, chance)
         dial = SimDial(self.network, process)
-        self.node = WatchedNode(self.config, process.disk, process, dial, ports=ports)
+        store = way_to(self._bucket, process)
+        self.node = WatchedNode(self.config, process.disk, process, dial, store=store, ports=ports)
         stopping = self._stopping = asyncio.Event()
 
         def ready(report: ReadyReport) -> None:

@@ -10,10 +10,10 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from typing import Final
 
-from kavka.testing.sim.cluster import Outcome, simulate
+from kavka.testing.sim.cluster import RunOutcome, simulate
 from kavka.testing.sim.world import ViolationError
 
-Found = Outcome | tuple[int, str]
+Found = RunOutcome | tuple[int, str]
 
 HASH_SEED: Final = "0"
 """Sets of texts have an order that Python draws at the start of a process, unless it is told which."""

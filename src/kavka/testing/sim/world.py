@@ -8,6 +8,7 @@ import itertools
 import logging
 import random
 import sys
+import warnings
 import zlib
 from collections.abc import Callable
 from typing import Any, Final, Self
@@ -61,10 +62,12 @@ class World:
         logging.disable(logging.CRITICAL)
         try:
             self._agenda.clear()
-            for callback in self.at_the_end:
-                callback()
-            self.at_the_end.clear()
-            gc.collect()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                for callback in self.at_the_end:
+                    callback()
+                self.at_the_end.clear()
+                gc.collect()
         finally:
             sys.unraisablehook = hook
             logging.disable(level)

@@ -28,7 +28,7 @@ _OURS = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class StoreLimits:
     """How long a call may take, and how often it is tried."""
 
     call_s: float = 30.0
@@ -54,14 +54,14 @@ class GuardedStore:
     def __init__(
         self,
         store: ObjectStore,
-        limits: Limits | None = None,
+        limits: StoreLimits | None = None,
         metrics: StoreMetrics | None = None,
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         draw: Callable[[float, float], float] = uniform,
     ) -> None:
         self._store = store
-        self._limits = limits or Limits()
+        self._limits = limits or StoreLimits()
         self._metrics = metrics or StoreMetrics(Metrics())
         self._sleep = sleep
         self._draw = draw

@@ -54,9 +54,8 @@ class LocalStore:
             step = self._threads.submit(aside.finish)
             await _result(step)
         except BaseException:
-            if (
-                step is not None
-            ):  # whoever gave up waiting does not wait for a thread that hangs: it cleans up by itself
+            aside.abandoned = True
+            if step is not None:  # whoever gave up does not wait for a thread that hangs: that cleans up by itself
                 step.add_done_callback(lambda _: self._later(aside.discard))
             raise
         return size
@@ -108,12 +107,14 @@ class LocalStore:
 class _Aside:
     """A file that is written where nobody looks, and then moved."""
 
-    __slots__ = ("_fd", "_path", "_target")
+    __slots__ = ("_fd", "_path", "_target", "abandoned")
 
     def __init__(self, path: str, target: str) -> None:
         self._path = path
         self._target = target
         self._fd = -1
+        self.abandoned = False
+        """Whether nobody waits for it any more: it must not turn up where it was deleted meanwhile."""
 
     def write(self, data: bytes) -> None:
         self._open()
@@ -125,6 +126,8 @@ class _Aside:
         self._open()
         os.fsync(self._fd)
         self._close()
+        if self.abandoned:
+            return
         folder = os.path.dirname(self._target)
         try:
             os.makedirs(folder, exist_ok=True)
@@ -194,7 +197,9 @@ def _walk(root: str, top: str, after: str) -> Iterator[ObjectInfo]:
     """Files under a directory in the order of their keys, from after a key on."""
     try:
         with os.scandir(top) as found:
-            entries = [(f"{one.name}/" if one.is_dir(follow_symlinks=False) else one.name, one.path) for one in found]
+            entries = [
+                (f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name, entry.path) for entry in found
+            ]
     except FileNotFoundError:
         return
     for name, path in sorted(entries):

@@ -14,7 +14,7 @@ from enum import Enum
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 from sys import byteorder
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kavka.catalog.segment import RemoteSegment, SegmentState, TopicIdPartition, pack
 from kavka.model.types import Uuid
@@ -138,12 +138,19 @@ def encode_custom(manifest: Manifest, data: bytes) -> bytes:
     return _CUSTOM.pack(_CUSTOM_VERSION, manifest.stored_bytes + len(data), checksum(data))
 
 
-def decode_custom(custom: bytes | None) -> tuple[int, int] | None:
-    """(stored bytes, checksum of the manifest); None if another program wrote it."""
+class CustomMetadata(NamedTuple):
+    """What the remote log metadata has of a stored segment."""
+
+    stored_bytes: int
+    manifest_checksum: int
+
+
+def decode_custom(custom: bytes | None) -> CustomMetadata | None:
+    """The custom metadata of a segment; None if another program wrote it."""
     if custom is None or len(custom) != _CUSTOM.size or custom[0] != _CUSTOM_VERSION:
         return None
     _, stored, crc = _CUSTOM.unpack(custom)
-    return stored, crc
+    return CustomMetadata(stored, crc)
 
 
 def _check(manifest: Manifest) -> None:

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 from kavka.model.errors import InvalidConfig
 from kavka.tiered.objects.base import ObjectStore
 from kavka.tiered.objects.cloud import open_cloud
-from kavka.tiered.objects.guard import GuardedStore, Limits, StoreMetrics
+from kavka.tiered.objects.guard import GuardedStore, StoreLimits, StoreMetrics
 from kavka.tiered.objects.layout import KafkaLayout, Layout, ObjectLayout
 from kavka.tiered.objects.local import LocalStore
 from kavka.tiered.objects.sealing import Sealing
@@ -42,7 +42,7 @@ def open_segments(
     *,
     options: dict[str, str] | None = None,
     sealing: Sealing | None = None,
-    limits: Limits | None = None,
+    limits: StoreLimits | None = None,
     metrics: StoreMetrics | None = None,
     chunk_bytes: int = CHUNK_BYTES,
     bare: ObjectStore | None = None,

@@ -135,7 +135,7 @@ class SegmentStore:
     def parse_manifest(self, name: TopicIdPartition, segment: RemoteSegment, data: bytes) -> Manifest:
         """The manifest in these bytes, if it is the one that the catalogue knows of this segment."""
         known = decode_custom(segment.custom_metadata)
-        if known is not None and checksum(data) != known[1]:
+        if known is not None and checksum(data) != known.manifest_checksum:
             raise ObjectCorrupt(f"the manifest of {segment.id} is not the one that the catalogue knows")
         manifest = decode_manifest(data, self._sealing.keys)
         same_place = manifest.name[:2] == name[:2]

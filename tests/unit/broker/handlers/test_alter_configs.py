@@ -36,7 +36,7 @@ def test_the_whole_configuration_is_replaced(tell, loop, version):
 
 
 @pytest.mark.parametrize(
-    ("one", "code"),
+    ("asked", "code"),
     [
         (resource(TOPIC, "nope"), 3),
         (resource(TOPIC, "a", ("retention.ms", "x")), 40),
@@ -49,9 +49,9 @@ def test_the_whole_configuration_is_replaced(tell, loop, version):
         (resource(LOGGER, "1", ("a", "b")), 42),
     ],
 )
-def test_every_outcome_is_one_error_code(tell, loop, one, code):
+def test_every_outcome_is_one_error_code(tell, loop, asked, code):
     before = loop.image
-    assert tell(one) == [code]
+    assert tell(asked) == [code]
     assert (loop.image is before) == bool(code)
 
 

@@ -31,7 +31,9 @@ def tell(ask, loop):
             alter_partition_reassignments, AlterPartitionReassignmentsRequest(topics=topics, **more), version, loop
         )
         assert answer.error_code == 0
-        return [(one.name, row.partition_index, row.error_code) for one in answer.responses for row in one.partitions]
+        return [
+            (topic.name, row.partition_index, row.error_code) for topic in answer.responses for row in topic.partitions
+        ]
 
     return call
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kavka.broker.handlers.alter_user_scram_credentials import alter_user_scram_credentials
+from kavka.broker.handlers.alter_user_scram_credentials import PART_USERS, alter_user_scram_credentials
 from kavka.broker.handlers.describe_user_scram_credentials import describe_user_scram_credentials
 from kavka.model.errors import DuplicateResource, ResourceNotFound, UnacceptableCredential
 from kavka.protocol.schemas.alter_user_scram_credentials import (
@@ -29,7 +29,10 @@ def describe(loop, ask, *names):
     request = DescribeUserScramCredentialsRequest(users=[UserName(name=name) for name in names] or None)
     answer = ask(describe_user_scram_credentials, request, 0, loop)
     return {
-        row.user: (row.error_code, [(one.mechanism, one.iterations) for one in row.credential_infos])
+        row.user: (
+            row.error_code,
+            [(credential.mechanism, credential.iterations) for credential in row.credential_infos],
+        )
         for row in answer.results
     }
 
@@ -51,3 +54,13 @@ def test_who_is_not_there_or_asked_for_twice_is_an_error_alone(loop, ask):
         "nobody": (ResourceNotFound.code, []),
         "carol": (DuplicateResource.code, []),
     }
+
+
+def test_many_users_are_changed_in_parts_and_who_is_named_twice_is_refused_wherever_that_is(loop, ask):
+    alter(loop, ask, upsertions=[upsertion("twice")])
+    deletions = [ScramCredentialDeletion(name="twice", mechanism=1)]
+    users = [f"user{number}" for number in range(3 * PART_USERS)]
+    found = alter(loop, ask, deletions, [*map(upsertion, users), upsertion("twice"), *[upsertion("often")] * 1000])
+    assert found == {**dict.fromkeys(users, 0), "twice": DuplicateResource.code, "often": DuplicateResource.code}
+    assert list(found) == ["twice", *users, "often"]
+    assert set(describe(loop, ask)) == {*users, "twice"}

@@ -36,9 +36,9 @@ def test_every_replica_has_its_own_outcome(ask, loop):
     )
     answer = ask(assign_replicas_to_dirs, request, 0, loop)
     codes = [
-        (one.id, topic.topic_id, partition.partition_index, partition.error_code)
-        for one in answer.directories
-        for topic in one.topics
+        (directory.id, topic.topic_id, partition.partition_index, partition.error_code)
+        for directory in answer.directories
+        for topic in directory.topics
         for partition in topic.partitions
     ]
     assert codes == [

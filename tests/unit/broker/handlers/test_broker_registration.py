@@ -132,6 +132,6 @@ def test_a_broker_gets_blocks_of_producer_ids(ask, loop):
     epoch = loop.image.cluster.brokers[1].epoch
     request = AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch)
     answers = [ask(allocate_producer_ids, request, 0, loop) for _ in range(2)]
-    assert [(one.producer_id_start, one.producer_id_len) for one in answers] == [(0, 1000), (1000, 1000)]
+    assert [(answer.producer_id_start, answer.producer_id_len) for answer in answers] == [(0, 1000), (1000, 1000)]
     with pytest.raises(StaleBrokerEpoch):
         ask(allocate_producer_ids, AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch + 1), 0, loop)

@@ -97,7 +97,7 @@ def test_a_token_is_handed_out_renewed_and_ended(with_key, ask):
     assert (token.issue_timestamp_ms, token.expiry_timestamp_ms, token.max_timestamp_ms) == (0, DAY, 7 * DAY)
     (shown,) = tokens.describe()
     assert (shown.token_id, shown.hmac, shown.expiry_timestamp) == (token.token_id, token.hmac, DAY)
-    assert [(one.principal_type, one.principal_name) for one in shown.renewers] == [("User", "bob")]
+    assert [(renewer.principal_type, renewer.principal_name) for renewer in shown.renewers] == [("User", "bob")]
     assert tokens.renew(token.hmac, by=BOB) == (0, DAY)
     assert tokens.renew(token.hmac, by=CAROL) == (DelegationTokenOwnerMismatch.code, 0)
     assert tokens.expire(token.hmac, by=CAROL) == (DelegationTokenOwnerMismatch.code, 0)
@@ -121,7 +121,7 @@ def test_who_has_proved_nothing_or_has_a_token_gets_none(with_key, ask, session)
     assert tokens.expire(b"x", **session) == refused
     with pytest.raises(DelegationTokenRequestNotAllowed):
         tokens.describe(**session)
-    assert not with_key.image.kept.tokens
+    assert not with_key.image.security.tokens
 
 
 def test_a_certificate_is_proof_enough(with_key, ask):
@@ -135,7 +135,7 @@ def test_a_token_for_another_needs_the_right_to_create_it(with_key, ask):
     token = tokens.create(owner="bob")
     assert (token.error_code, token.principal_name, token.token_requester_principal_name) == (0, "bob", "alice")
     assert tokens.describe(by=ALICE) == []  # who asked for it does not own it
-    assert [one.token_id for one in tokens.describe(by=BOB)] == [token.token_id]
+    assert [token.token_id for token in tokens.describe(by=BOB)] == [token.token_id]
 
 
 def test_tokens_of_others_are_seen_by_a_right_on_the_token_or_on_its_owner(with_key, ask):
@@ -143,11 +143,11 @@ def test_tokens_of_others_are_seen_by_a_right_on_the_token_or_on_its_owner(with_
     bobs = Tokens(with_key, ask).create(by=BOB).token_id
 
     def seen(*acls, owners=()):
-        return {one.token_id for one in Tokens(with_key, ask, *acls).describe(*owners, by=CAROL)}
+        return {token.token_id for token in Tokens(with_key, ask, *acls).describe(*owners, by=CAROL)}
 
     assert seen() == set()
     assert seen(allow(CAROL, Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, alices)) == {alices}
-    on_owners = [allow(CAROL, Operation.DESCRIBE_TOKENS, ResourceType.USER, one) for one in (ALICE, BOB)]
+    on_owners = [allow(CAROL, Operation.DESCRIBE_TOKENS, ResourceType.USER, owner) for owner in (ALICE, BOB)]
     assert seen(*on_owners) == {alices, bobs}
     assert seen(*on_owners, owners=["bob"]) == {bobs}
 

@@ -40,11 +40,11 @@ def test_a_created_topic_is_described(tell, loop, version):
     assert (row.name, row.error_code, row.error_message) == ("a", 0, None)
     if version >= 5:
         assert (row.num_partitions, row.replication_factor) == (3, 1)
-        settings = {one.name: (one.value, one.config_source) for one in row.configs}
+        settings = {config.name: (config.value, config.config_source) for config in row.configs}
         assert settings["retention.ms"] == ("5", 1)
         assert settings["segment.ms"] == ("604800000", 5)
         assert settings["min.insync.replicas"] == ("1", 3)
-        assert not any(one.read_only or one.is_sensitive for one in row.configs)
+        assert not any(config.read_only or config.is_sensitive for config in row.configs)
     if version >= 7:
         assert row.topic_id == loop.image.topics.by_name["a"].id
 

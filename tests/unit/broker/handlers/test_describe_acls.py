@@ -1,4 +1,4 @@
-"""The APIs of access rules: created, shown and deleted; refused where no authorizer is configured."""
+"""The APIs of ACLs: created, shown and deleted; refused where no authorizer is configured."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_rules_are_created_shown_and_deleted(loop, ask, gate):
     assert [row.error_code for row in created.results] == [0, InvalidRequest.code]
     gate.apply(loop.image, MetadataDelta())
     (resource,) = ask(describe_acls, DescribeAclsRequest(**EVERY), 3, gate).resources
-    assert (resource.resource_name, [one.principal for one in resource.acls]) == ("orders", ["User:alice"])
+    assert (resource.resource_name, [acl.principal for acl in resource.acls]) == ("orders", ["User:alice"])
     deleted = ask(delete_acls, DeleteAclsRequest(filters=[DeleteAclsFilter(**EVERY)]), 3, gate, loop)
     assert [acl.resource_name for acl in deleted.filter_results[0].matching_acls] == ["orders"]
     gate.apply(loop.image, MetadataDelta())

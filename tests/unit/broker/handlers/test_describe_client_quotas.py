@@ -46,8 +46,8 @@ def describe(ask, loop):
         )
         response = ask(describe_client_quotas, request, version, loop)
         return {
-            tuple((one.entity_type, one.entity_name) for one in entry.entity): {
-                one.key: one.value for one in entry.values
+            tuple((component.entity_type, component.entity_name) for component in entry.entity): {
+                quota.key: quota.value for quota in entry.values
             }
             for entry in response.entries
         }

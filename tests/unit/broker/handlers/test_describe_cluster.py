@@ -16,7 +16,7 @@ from kavka.net.session import Session
 from kavka.protocol.schemas.describe_cluster import DescribeClusterRequest
 from kavka.security.acl import OPERATIONS, ResourceType
 
-CLUSTER_OPERATIONS = sum(1 << one for one in OPERATIONS[ResourceType.CLUSTER])
+CLUSTER_OPERATIONS = sum(1 << operation for operation in OPERATIONS[ResourceType.CLUSTER])
 
 
 def request(operations=False, **more):
@@ -27,7 +27,7 @@ def request(operations=False, **more):
 def test_brokers_in_service_are_listed(ask, loop, version):
     loop.broker(2, unfence=False)
     answer = ask(describe_cluster, request(True), version, loop, listener="LAN")
-    assert [(one.broker_id, one.host) for one in answer.brokers] == [(1, "lan1")]
+    assert [(broker.broker_id, broker.host) for broker in answer.brokers] == [(1, "lan1")]
     assert (answer.cluster_id, answer.controller_id) == (loop.cluster_id, 1)
     assert answer.cluster_authorized_operations == CLUSTER_OPERATIONS
 
@@ -35,7 +35,7 @@ def test_brokers_in_service_are_listed(ask, loop, version):
 def test_fenced_brokers_are_listed_on_request(ask, loop):
     loop.broker(2, unfence=False)
     answer = ask(describe_cluster, request(include_fenced_brokers=True), 2, loop)
-    assert [(one.broker_id, one.is_fenced) for one in answer.brokers] == [(1, False), (2, True)]
+    assert [(broker.broker_id, broker.is_fenced) for broker in answer.brokers] == [(1, False), (2, True)]
     assert answer.cluster_authorized_operations == NOT_ASKED
 
 
@@ -55,7 +55,10 @@ def test_a_controller_describes_the_controllers_and_who_leads_them(loop):
         loop.write(loop.machine.register_controller(ControllerRequest(id_, Uuid(b"c" * 16), endpoints, SUPPORTED)))
     ctx = Context(60, 1, "test", Session(1, "CONTROLLER", "127.0.0.1", 50_000), 0, kind=CONTROLLER)
     answer = asyncio.run(describe_cluster(request(endpoint_type=2), ctx, loop))
-    assert [(one.broker_id, one.host, one.port) for one in answer.brokers] == [(1, "h", 9093), (2, "h", 9093)]
+    assert [(broker.broker_id, broker.host, broker.port) for broker in answer.brokers] == [
+        (1, "h", 9093),
+        (2, "h", 9093),
+    ]
     assert (answer.endpoint_type, answer.controller_id) == (2, 1)
     with pytest.raises(MismatchedEndpointType, match="controller's"):
         asyncio.run(describe_cluster(request(endpoint_type=1), ctx, loop))

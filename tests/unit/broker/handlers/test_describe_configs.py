@@ -31,11 +31,11 @@ def tell(ask, loop):
 @pytest.mark.parametrize("version", range(1, 5))
 def test_a_topic_shows_every_key_with_its_source(tell, version):
     row = tell(TOPIC, "a", version=version, include_synonyms=True)
-    shown = {one.name: one for one in row.configs}
+    shown = {config.name: config for config in row.configs}
     assert len(shown) > 25
     assert (shown["retention.ms"].value, shown["retention.ms"].config_source) == ("5", 1)
-    assert [(one.name, one.source) for one in shown["retention.ms"].synonyms] == [("retention.ms", 1)]
-    assert [(one.name, one.source) for one in shown["segment.bytes"].synonyms] == [("log.segment.bytes", 5)]
+    assert [(synonym.name, synonym.source) for synonym in shown["retention.ms"].synonyms] == [("retention.ms", 1)]
+    assert [(synonym.name, synonym.source) for synonym in shown["segment.bytes"].synonyms] == [("log.segment.bytes", 5)]
     assert (shown["segment.bytes"].value, shown["segment.bytes"].config_source) == ("1073741824", 5)
     if version >= 3:
         assert shown["segment.bytes"].config_type == 3
@@ -43,35 +43,37 @@ def test_a_topic_shows_every_key_with_its_source(tell, version):
 
 
 def test_only_the_keys_asked_for_are_shown(tell):
-    assert [one.name for one in tell(TOPIC, "a", ["retention.ms"]).configs] == ["retention.ms"]
+    assert [config.name for config in tell(TOPIC, "a", ["retention.ms"]).configs] == ["retention.ms"]
     assert len(tell(TOPIC, "a", []).configs) > 25
 
 
 def test_documentation_and_synonyms_come_on_request(tell):
-    one = tell(TOPIC, "a", ["retention.ms"], include_documentation=True).configs[0]
-    assert one.documentation
-    assert one.synonyms == []
+    config = tell(TOPIC, "a", ["retention.ms"], include_documentation=True).configs[0]
+    assert config.documentation
+    assert config.synonyms == []
 
 
 def test_the_broker_shows_its_settings_and_what_is_dynamic(tell):
-    shown = {one.name: one for one in tell(BROKER, "1").configs}
+    shown = {config.name: config for config in tell(BROKER, "1").configs}
     assert (shown["log.cleaner.threads"].value, shown["log.cleaner.threads"].config_source) == ("2", 3)
     assert not shown["log.cleaner.threads"].read_only
     assert shown["node.id"].read_only
 
 
 def test_all_brokers_show_what_is_set_for_them(tell):
-    shown = {one.name: one.value for one in tell(BROKER, "").configs}
+    shown = {config.name: config.value for config in tell(BROKER, "").configs}
     assert shown == {"log.cleaner.threads": "2", "min.insync.replicas": "1"}
 
 
 def test_groups_and_subscriptions_have_defaults(tell):
-    assert {one.name for one in tell(GROUP, "g").configs} > {"consumer.session.timeout.ms"}
-    assert {one.name for one in tell(METRICS, "m").configs} == {"interval.ms", "match", "metrics"}
+    assert {config.name for config in tell(GROUP, "g").configs} > {"consumer.session.timeout.ms"}
+    assert {config.name for config in tell(METRICS, "m").configs} == {"interval.ms", "match", "metrics"}
 
 
 def test_loggers_have_levels(tell):
-    shown = {one.name: (one.value, one.config_source, one.read_only) for one in tell(LOGGER, "1").configs}
+    shown = {
+        config.name: (config.value, config.config_source, config.read_only) for config in tell(LOGGER, "1").configs
+    }
     assert shown["root"][1:] == (6, False)
     assert shown["root"][0] in ("FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE")
 

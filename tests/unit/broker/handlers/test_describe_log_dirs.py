@@ -25,13 +25,17 @@ def test_everything_is_described_unless_something_is_asked_for(tell, held, versi
     held.topic("other")
     held.produce(held.replicas.find("orders", 1))
     row = tell(version=version)
-    sizes = {(topic.name, one.partition_index): one.partition_size for topic in row.topics for one in topic.partitions}
+    sizes = {
+        (topic.name, partition.partition_index): partition.partition_size
+        for topic in row.topics
+        for partition in topic.partitions
+    }
     size = held.replicas.find("orders", 1).log.size_bytes
     assert sizes == {("orders", 0): 0, ("orders", 1): size, ("other", 0): 0}
     assert (row.error_code, row.log_dir) == (0, str(held.root))
     assert (row.total_bytes > 0) == (version >= 4)
     (topic,) = tell(("orders", 1, 7), ("nope", 0), version=version).topics
-    assert (topic.name, [one.partition_index for one in topic.partitions]) == ("orders", [1])
+    assert (topic.name, [partition.partition_index for partition in topic.partitions]) == ("orders", [1])
 
 
 def test_a_directory_that_is_offline_or_cannot_be_measured_says_so(tell, held):

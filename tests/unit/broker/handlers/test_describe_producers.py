@@ -27,8 +27,13 @@ def test_each_producer_with_its_sequence_and_its_transaction(tell, held):
         builder.append(b"k", b"v", 2_000)
         partition.append(memoryview(builder.build()), -1, held.clock.now_ms(), 13)
     found = {
-        one.producer_id: (one.producer_epoch, one.last_sequence, one.last_timestamp, one.current_txn_start_offset)
-        for one in tell().active_producers
+        producer.producer_id: (
+            producer.producer_epoch,
+            producer.last_sequence,
+            producer.last_timestamp,
+            producer.current_txn_start_offset,
+        )
+        for producer in tell().active_producers
     }
     assert found == {5: (2, 1, 2_000, -1), 6: (2, 1, 2_000, 3)}
 
@@ -50,4 +55,4 @@ def test_a_follower_tells_as_well(tell, held):
     builder.append(b"k", b"v", 1_000)
     partition.append(memoryview(builder.build()), -1, held.clock.now_ms(), 13)
     partition.leader = 9
-    assert [one.producer_id for one in tell().active_producers] == [5]
+    assert [producer.producer_id for producer in tell().active_producers] == [5]

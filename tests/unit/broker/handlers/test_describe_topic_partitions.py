@@ -8,7 +8,7 @@ from kavka.broker.handlers.describe_topic_partitions import describe_topic_parti
 from kavka.protocol.schemas.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
 from kavka.security.acl import OPERATIONS, ResourceType
 
-TOPIC_OPERATIONS = sum(1 << one for one in OPERATIONS[ResourceType.TOPIC])
+TOPIC_OPERATIONS = sum(1 << operation for operation in OPERATIONS[ResourceType.TOPIC])
 
 
 def named(*names, **more):
@@ -23,7 +23,7 @@ def tell(ask, loop):
 
 
 def page(answer):
-    return [(topic.name, [one.partition_index for one in topic.partitions]) for topic in answer.topics]
+    return [(topic.name, [partition.partition_index for partition in topic.partitions]) for topic in answer.topics]
 
 
 def test_all_topics_come_in_the_order_of_their_names(tell):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
-from kavka.broker.handlers.elect_leaders import elect_leaders
+from kavka.broker.handlers.elect_leaders import AT_A_TIME, elect_leaders
+from kavka.broker.handlers.marks import parts_of
+from kavka.broker.parts import served_in_parts
 from kavka.controller.brokers import Heartbeat
 from kavka.controller.isr import InSync, IsrRequest
 from kavka.model.errors import NotController
@@ -23,10 +27,15 @@ def tell(ask, loop):
     loop.broker(3, unfence=False)
     loop.topic("a", assignments=[(0, (1, 2)), (1, (3, 1))])
 
-    def call(*partitions, version=2, **more):
+    def call(*partitions, version=2, told=replicas, **more):
         rows = [TopicPartitions(topic=name, partitions=list(indexes)) for name, indexes in partitions]
         request = ElectLeadersRequest(**{"topic_partitions": rows, **more})
-        return ask(elect_leaders, request, version, loop, UncleanRecovery(loop, replicas))
+        parts = parts_of(elect_leaders)
+        serve = served_in_parts(partial(whole, told=told), parts) if parts else partial(whole, told=told)
+        return ask(serve, request, version)
+
+    def whole(request, context, *, told):
+        return elect_leaders(request, context, loop, UncleanRecovery(loop, told))
 
     return call
 
@@ -94,18 +103,42 @@ def test_there_are_two_types_of_elections(tell):
     assert codes(tell(("a", [0]), election_type=5)) == (42, {("a", 0): 42})
 
 
-def test_an_unclean_election_is_won_by_the_longest_log(tell, loop):
-    loop.broker(4)
+def lose(loop, partitions):
+    """A topic whose only in-sync replica is gone."""
     loop.broker(5)
-    loop.topic("lost", assignments=[(0, (5, 1, 4)), (1, (5, 1, 2))])
+    loop.topic("lost", assignments=list(enumerate(partitions)))
     lost = loop.image.topics.by_name["lost"]
     epoch = loop.image.cluster.brokers[5].epoch
-    for index in (0, 1):
+    for index in range(len(partitions)):
         alone = IsrRequest(lost.id, index, 0, 0, (InSync(5),))
         loop.write(loop.machine.alter_partition(5, epoch, [alone]))
     loop.write(loop.machine.heartbeat(Heartbeat(5, epoch, epoch, want_fence=True), 0))
-    assert {one.leader for one in loop.image.topics.by_name["lost"].partitions.values()} == {-1}
+    assert {partition.leader for partition in loop.image.topics.by_name["lost"].partitions.values()} == {-1}
+
+
+def test_an_unclean_election_is_won_by_the_longest_log(tell, loop):
+    loop.broker(4)
+    lose(loop, [(5, 1, 4), (5, 1, 2)])
     answer = tell(("lost", [0, 1]), ("a", [0]), election_type=1)
     assert codes(answer) == (0, {("lost", 0): 0, ("lost", 1): 0, ("a", 0): 84})
     partitions = loop.image.topics.by_name["lost"].partitions
-    assert [(one.leader, one.isr) for one in partitions.values()] == [(4, (4,)), (2, (2,))]
+    assert [(partition.leader, partition.isr) for partition in partitions.values()] == [(4, (4,)), (2, (2,))]
+
+
+def test_the_replicas_of_many_partitions_are_asked_for_at_once(tell, loop):
+    asked = []
+
+    async def told(broker, request):
+        asked.append(broker)
+        return await replicas(broker, request)
+
+    many = 3 * AT_A_TIME
+    lose(loop, [(5, 1, 2)] * many)
+    answer = tell(("lost", range(many)), told=told, election_type=1)
+    assert codes(answer) == (0, {("lost", index): 0 for index in range(many)})
+    assert sorted(asked) == [1, 2]
+
+
+def test_all_that_are_recovered_are_told_where_no_list_is_given(tell, loop):
+    lose(loop, [(5, 1, 2)])
+    assert codes(tell(topic_partitions=None, election_type=1)) == (0, {("lost", 0): 0})

@@ -91,8 +91,8 @@ def test_the_address_is_that_of_the_listener(tell):
 def test_several_keys_have_a_row_each(ask, loop):
     request = FindCoordinatorRequest(coordinator_keys=["a", "b"], key_type=1)
     assert [
-        one.key
-        for one in ask(find_coordinator, request, 4, loop, node(), loop.settings, TopicCreation(loop)).coordinators
+        row.key
+        for row in ask(find_coordinator, request, 4, loop, node(), loop.settings, TopicCreation(loop)).coordinators
     ] == [
         "a",
         "b",

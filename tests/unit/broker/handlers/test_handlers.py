@@ -88,4 +88,10 @@ def test_a_handler_says_what_it_needs_and_asks_where_it_says_so(stem):
     if needs is PER_ITEM:
         assert asks_for_rights(stem)
     elif needs is NOTHING:
-        assert stem in ("api_versions", "sasl_authenticate", "sasl_handshake")
+        assert stem in {
+            "api_versions",
+            "get_telemetry_subscriptions",
+            "push_telemetry",
+            "sasl_authenticate",
+            "sasl_handshake",
+        }

@@ -34,7 +34,7 @@ def tell(ask, loop):
         request = IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
         rows = ask(incremental_alter_configs, request, version, loop, loop.settings, Forwarding()).responses
         assert [(row.resource_type, row.resource_name) for row in rows] == [
-            (one.resource_type, one.resource_name) for one in resources
+            (resource.resource_type, resource.resource_name) for resource in resources
         ]
         assert all(bool(row.error_message) == bool(row.error_code) for row in rows)
         return [row.error_code for row in rows]
@@ -56,7 +56,7 @@ def test_each_resource_is_changed_or_refused(tell, loop, version):
 
 
 @pytest.mark.parametrize(
-    ("one", "code"),
+    ("asked", "code"),
     [
         (resource(TOPIC, "a", ("retention.ms", SET, "5"), ("retention.ms", SET, "6")), 42),
         (resource(TOPIC, "a", ("retention.ms", SET, None)), 42),
@@ -89,8 +89,8 @@ def test_each_resource_is_changed_or_refused(tell, loop, version):
         (resource(BROKER, "1", ("min.insync.replicas", SET, "2")), 40),
     ],
 )
-def test_every_outcome_is_one_error_code(tell, one, code):
-    assert tell(one) == [code]
+def test_every_outcome_is_one_error_code(tell, asked, code):
+    assert tell(asked) == [code]
 
 
 def test_kafkas_reassignment_tool_may_clear_its_three_throttles(tell):
@@ -120,9 +120,9 @@ def test_a_failing_controller_is_said_of_each_resource(tell, loop):
 
 @pytest.fixture
 def logger():
-    one = logging.getLogger("kavka.changed.by.a.test")
-    yield one
-    one.setLevel(logging.NOTSET)
+    logger = logging.getLogger("kavka.changed.by.a.test")
+    yield logger
+    logger.setLevel(logging.NOTSET)
 
 
 def test_a_log_level_is_set_and_left_to_the_logger_above_again(tell, loop, logger):

@@ -17,7 +17,7 @@ def request(transactional_id=None, **more):
 def test_each_idempotent_producer_gets_an_id_of_its_own(ask, loop, version):
     ids = ProducerIds(loop)
     answers = [ask(init_producer_id, request(), version, ids, None) for _ in range(3)]
-    assert [(one.error_code, one.producer_id, one.producer_epoch) for one in answers] == [
+    assert [(answer.error_code, answer.producer_id, answer.producer_epoch) for answer in answers] == [
         (0, 0, 0),
         (0, 1, 0),
         (0, 2, 0),

@@ -24,7 +24,7 @@ def tell(ask, loop):
 
     def call(*types, version=1):
         answer = ask(list_config_resources, ListConfigResourcesRequest(resource_types=list(types)), version, loop)
-        return [(one.resource_type, one.resource_name) for one in answer.config_resources]
+        return [(resource.resource_type, resource.resource_name) for resource in answer.config_resources]
 
     return call
 

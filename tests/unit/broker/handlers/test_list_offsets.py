@@ -84,7 +84,7 @@ def test_a_time_is_answered_by_the_first_record_at_or_after_it(tell, orders, sec
 
 def test_an_empty_log_has_an_end_but_no_times(tell, held):
     held.topic("orders")
-    assert [tell(one)[2] for one in (EARLIEST, LATEST, MAX_TIMESTAMP, 0)] == [0, 0, -1, -1]
+    assert [tell(timestamp)[2] for timestamp in (EARLIEST, LATEST, MAX_TIMESTAMP, 0)] == [0, 0, -1, -1]
 
 
 def test_committed_is_before_the_first_open_transaction_and_everything_for_replicas(tell, held, orders):
@@ -125,7 +125,7 @@ def test_what_is_not_there_and_what_is_asked_twice_has_its_own_code(ask, tell, h
     row = ListOffsetsPartition(partition_index=0, timestamp=LATEST)
     twice = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="orders", partitions=[row, row])])
     found = ask(list_offsets, twice, 7, held.replicas).topics[0].partitions
-    assert [one.error_code for one in found] == [42, 42]
+    assert [row.error_code for row in found] == [42, 42]
 
 
 def test_a_disk_that_does_not_read_is_a_storage_error(tell, held, orders):

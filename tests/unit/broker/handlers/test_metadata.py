@@ -13,7 +13,7 @@ from kavka.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopi
 from kavka.quorum.topic_creation import TopicCreation
 from kavka.security.acl import OPERATIONS, ResourceType
 
-TOPIC_OPERATIONS = sum(1 << one for one in OPERATIONS[ResourceType.TOPIC])
+TOPIC_OPERATIONS = sum(1 << operation for operation in OPERATIONS[ResourceType.TOPIC])
 
 VERSIONS = range(14)
 
@@ -40,7 +40,7 @@ def test_all_topics_are_listed_with_brokers_and_controller(tell, loop, version):
     loop.topic("b")
     answer = tell(MetadataRequest(topics=None if version else []), version)
     assert [(topic.name, len(topic.partitions)) for topic in answer.topics] == [("a", 2), ("b", 1)]
-    assert [(one.node_id, one.host, one.port) for one in answer.brokers] == [(1, "plaintext1", 9092)]
+    assert [(broker.node_id, broker.host, broker.port) for broker in answer.brokers] == [(1, "plaintext1", 9092)]
     if version >= 1:
         assert answer.controller_id == 1
     if version >= 2:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kavka.broker.handlers.produce import Produce
+from kavka.broker.handlers.produce import ProduceHandler
 from kavka.model.errors import (
     CorruptMessage,
     InvalidRecord,
@@ -20,6 +20,7 @@ from kavka.model.errors import (
 )
 from kavka.net.responses import PENDING
 from kavka.net.session import Session
+from kavka.pacing.lane import Lane
 from kavka.protocol.header import encode_request, parse_response
 from kavka.protocol.registry import API, ApiKey
 from kavka.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -27,7 +28,7 @@ from kavka.records.builder import BatchBuilder
 from kavka.records.validate import RecordsRejected, TimestampsRejected
 from kavka.replica.refused import NotAdded, NotVerified, refused_row
 from kavka.replica.syncing import Syncer
-from kavka.replica.waiting import Waiting
+from kavka.replica.waiting import Purgatory
 
 VERSION = 12
 HEADER_BYTES = 4 + 2 + 2 + 4 + 2 + len("test") + 1
@@ -71,9 +72,9 @@ def produce(held):
     async def go(requests):
         syncer = Syncer(asyncio.get_running_loop())
         try:
-            serve = Produce(held.replicas, syncer, held.clock, Waiting(asyncio.get_running_loop()))
-            for one in requests:
-                frame = memoryview(bytearray(encode_request(VERSION, 5, "test", one)))
+            serve = ProduceHandler(held.replicas, syncer, held.clock, Purgatory(asyncio.get_running_loop()), Lane())
+            for request in requests:
+                frame = memoryview(bytearray(encode_request(VERSION, 5, "test", request)))
                 client = Client()
                 reply = serve(client, frame, HEADER_BYTES, len(frame), VERSION, 5, "test")
                 if reply is PENDING:
@@ -246,9 +247,9 @@ def test_the_short_way_of_one_batch_ends_where_the_long_one_ends(helds, sent, to
         try:
             for held in helds:
                 held.topic("orders", **TOPICS[topic])
-            whole = Produce(long.replicas, syncer, long.clock, Waiting(loop))
+            whole = ProduceHandler(long.replicas, syncer, long.clock, Purgatory(loop), Lane())
             whole._held = lambda *_: None
-            found = await served(short, Produce(short.replicas, syncer, short.clock, Waiting(loop)))
+            found = await served(short, ProduceHandler(short.replicas, syncer, short.clock, Purgatory(loop), Lane()))
             assert found == await served(long, whole)
             assert len(found) == len(SENT[sent])
         finally:
@@ -263,7 +264,7 @@ def test_a_disk_that_takes_nothing_is_a_storage_error_and_nothing_is_left(held, 
     partition = held.topic("orders")
     held.disk.faults = {"write": "orders-0/"}
     assert produce(request((0, batch()))) == [(0, STORAGE_ERROR, -1)]
-    assert "records were refused" in caplog.text
+    assert "append failed" in caplog.text
     held.disk.faults = {}
     assert partition.high_watermark == partition.log.log_end_offset == 0
     assert produce(request((0, batch()))) == [(0, 0, 0)]
@@ -284,14 +285,14 @@ def test_a_consumer_that_waits_hears_of_a_single_batch(held, produce):
 
 def test_clients_do_not_write_to_internal_topics(held, produce):
     partition = held.topic("__consumer_offsets")
-    one = ProduceRequest(
+    request = ProduceRequest(
         acks=-1,
         timeout_ms=1,
         topic_data=[
             TopicProduceData(name="__consumer_offsets", partition_data=[PartitionProduceData(index=0, records=batch())])
         ],
     )
-    assert produce(one) == [(0, 17, -1)]
+    assert produce(request) == [(0, 17, -1)]
     assert partition.log.log_end_offset == 0
 
 
@@ -331,13 +332,13 @@ async def turns_until(future):
     return turns
 
 
-def served(held, one, *, close=False):
+def served(held, request, *, close=False):
     """What becomes of a request that has much to decompress: the answer, and the turns others had meanwhile."""
 
     async def go():
         syncer = Syncer(asyncio.get_running_loop())
-        serve = Produce(held.replicas, syncer, held.clock, Waiting(asyncio.get_running_loop()))
-        frame = memoryview(bytearray(encode_request(VERSION, 5, "test", one)))
+        serve = ProduceHandler(held.replicas, syncer, held.clock, Purgatory(asyncio.get_running_loop()), Lane())
+        frame = memoryview(bytearray(encode_request(VERSION, 5, "test", request)))
         client = Patient()
         reply = serve(client, frame, HEADER_BYTES, len(frame), VERSION, 5, "test")
         try:

@@ -111,7 +111,10 @@ def init(id_="t", timeout_ms=60_000, **more):
 @pytest.mark.parametrize("version", range(6))
 def test_a_transactional_id_has_one_producer_with_growing_epochs(ask, transactions, version):
     answers = [ask(init_producer_id, init(), version, None, transactions) for _ in range(2)]
-    assert [(one.error_code, one.producer_id, one.producer_epoch) for one in answers] == [(0, 1000, 0), (0, 1000, 1)]
+    assert [(answer.error_code, answer.producer_id, answer.producer_epoch) for answer in answers] == [
+        (0, 1000, 0),
+        (0, 1000, 1),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -160,11 +163,11 @@ def adding(producer, *partitions, id_="t", version=3, verify_only=False):
             v3_and_below_producer_epoch=producer.producer_epoch,
             v3_and_below_topics=rows,
         )
-    one = AddPartitionsToTxnTransaction(
+    transaction = AddPartitionsToTxnTransaction(
         transactional_id=id_, producer_id=producer.producer_id, producer_epoch=producer.producer_epoch,
         verify_only=verify_only, topics=rows,
     )  # fmt: skip
-    return AddPartitionsToTxnRequest(transactions=[one])
+    return AddPartitionsToTxnRequest(transactions=[transaction])
 
 
 @pytest.fixture
@@ -243,8 +246,8 @@ class Groups:
                     name=topic.name,
                     topic_id=topic.topic_id,
                     partitions=[
-                        OffsetCommitResponsePartition(partition_index=one.partition_index, error_code=0)
-                        for one in topic.partitions
+                        OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=0)
+                        for partition in topic.partitions
                     ],
                 )
                 for topic in request.topics
@@ -318,9 +321,9 @@ def test_offsets_are_verified_and_committed_for_their_producer(commit, version):
     assert verification.versions == [("t", (1000, 1), "__consumer_offsets", 17, version)]
     ((request, *producer),) = groups.committed
     assert producer == [1000, 1]
-    assert [(topic.name, [one.committed_offset for one in topic.partitions]) for topic in request.topics] == [
-        ("a", [5])
-    ]
+    assert [
+        (topic.name, [partition.committed_offset for partition in topic.partitions]) for topic in request.topics
+    ] == [("a", [5])]
 
 
 @pytest.mark.parametrize(
@@ -410,10 +413,10 @@ def test_each_marker_is_written_to_each_partition(ask, version):
     )  # fmt: skip
     (answer,) = ask(write_txn_markers, WriteTxnMarkersRequest(markers=[marker]), version, writer).markers
     assert answer.producer_id == 7
-    assert {one.name: [row.error_code for row in one.partitions] for one in answer.topics} == {
+    assert {topic.name: [row.error_code for row in topic.partitions] for topic in answer.topics} == {
         "a": [0, 0], "b": [19, 19], "c": [-1, -1],
     }  # fmt: skip
-    assert [one for _, one in writer.written] == [(7, 3, True, 4, 2 if version == 2 else 0)] * 2
+    assert [marker for _, marker in writer.written] == [(7, 3, True, 4, 2 if version == 2 else 0)] * 2
 
 
 def test_no_markers_are_no_answer(ask):
@@ -431,7 +434,7 @@ def test_a_transaction_is_shown_with_its_partitions(ask, shards, transactions, p
     assert (shown.producer_id, shown.producer_epoch, shown.transaction_start_time_ms) == (
         1000, 1, shards.played.now_ms,
     )  # fmt: skip
-    assert [(one.topic, one.partitions) for one in shown.topics] == [("a", [0])]
+    assert [(topic.topic, topic.partitions) for topic in shown.topics] == [("a", [0])]
     assert (empty.error_code, none.error_code) == (42, 105)
 
 
@@ -445,7 +448,7 @@ def list_ids(ask, shards, transactions):
         request = ListTransactionsRequest(state_filters=list(states), producer_id_filters=list(producers), **more)
         answer = ask(list_transactions, request, version, transactions)
         assert answer.error_code == 0
-        return sorted(one.transactional_id for one in answer.transaction_states), answer.unknown_state_filters
+        return sorted(state.transactional_id for state in answer.transaction_states), answer.unknown_state_filters
 
     return call
 

@@ -8,7 +8,7 @@ import json
 import pytest
 from joserfc.jwk import RSAKey
 
-from kavka.broker.sasl.jwks import MISSING_KIDS, KeyRing, from_file
+from kavka.broker.sasl.jwks import MISSING_KIDS, RefreshingJwks, from_file
 from kavka.client.http import HttpError
 from kavka.model.clock import ManualClock
 from kavka.security.jwt import UnknownKeyError
@@ -37,7 +37,7 @@ class Server:
 
 def ring(server, clock=None):
     clock = clock or ManualClock(1_000_000)
-    return KeyRing(server, clock, refresh_ms=3_600_000, backoff_ms=1, backoff_max_ms=5)
+    return RefreshingJwks(server, clock, refresh_ms=3_600_000, backoff_ms=1, backoff_max_ms=5)
 
 
 def knows(keys, kid):

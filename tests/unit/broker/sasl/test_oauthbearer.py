@@ -9,8 +9,8 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
-from kavka.broker.sasl import Ground, mechanism_of
-from kavka.metadata.image.kept import EMPTY_KEPT
+from kavka.broker.sasl import MechanismSetup, mechanism_of
+from kavka.metadata.image.security import EMPTY_SECURITY
 from kavka.model.clock import ManualClock
 from kavka.model.settings import SettingError, broker_values
 from kavka.model.settings.listeners import ListenerValues
@@ -25,14 +25,14 @@ SESSION = Session(1, "L", "127.0.0.1", 5)
 NOW_S = 1_800_000_000
 
 
-def ground(**texts):
+def setup(**texts):
     values = broker_values({key.replace("__", "."): text for key, text in texts.items()})
     settings = ListenerValues(values, "L", "OAUTHBEARER")
-    return Ground("L", "OAUTHBEARER", settings, lambda: EMPTY_KEPT, ManualClock(NOW_S * 1000), b"s")
+    return MechanismSetup("L", "OAUTHBEARER", settings, lambda: EMPTY_SECURITY, ManualClock(NOW_S * 1000), b"s")
 
 
 def made(texts):
-    return mechanism_of(ground(**{key.replace(".", "__"): text for key, text in texts.items()}))
+    return mechanism_of(setup(**{key.replace(".", "__"): text for key, text in texts.items()}))
 
 
 def token(**claims):

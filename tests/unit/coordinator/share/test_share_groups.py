@@ -196,14 +196,23 @@ def test_offsets_are_altered_for_a_group_without_members(shard):
     assert shard.tried(lambda: shard.kind.alter_offsets(GROUP, {"a": {0: 5}}, shard.now_ms)) == 68
 
 
+def test_a_topic_whose_states_begin_anew_is_not_being_deleted_any_more(shard):
+    shard.joined()
+    shard.share("m", -1)
+    shard.take(shard.kind.delete_offsets(GROUP, ["a"], shard.now_ms))
+    assert shard.group().states.deleting == {A: "a"}
+    shard.take(shard.kind.alter_offsets(GROUP, {"a": {0: 5}}, shard.now_ms))
+    assert shard.group().states.deleting == {}
+
+
 def test_offsets_of_topics_are_deleted(shard):
     assert shard.tried(lambda: shard.kind.delete_offsets("nobody", ["a"], shard.now_ms)) == 69
     shard.joined()
     assert shard.tried(lambda: shard.kind.delete_offsets(GROUP, ["a"], shard.now_ms)) == 68
     shard.share(epoch=-1)
-    doomed, unknown = shard.take(shard.kind.delete_offsets(GROUP, ["a", "b", "z"], shard.now_ms))
-    assert (doomed.partitions, unknown) == ({A: {0, 1}}, ["b", "z"])
-    assert shard.take(shard.kind.delete_offsets(GROUP, ["a"], shard.now_ms))[0] == doomed
+    to_delete, unknown = shard.take(shard.kind.delete_offsets(GROUP, ["a", "b", "z"], shard.now_ms))
+    assert (to_delete.partitions, unknown) == ({A: {0, 1}}, ["b", "z"])
+    assert shard.take(shard.kind.delete_offsets(GROUP, ["a"], shard.now_ms))[0] == to_delete
     shard.take(shard.kind.offsets_deleted(GROUP, [A], shard.now_ms))
     assert shard.kind.delete_offsets(GROUP, ["a"], shard.now_ms).reply[1] == ["a"]
 

@@ -121,6 +121,17 @@ def test_a_newer_leader_fences_the_older_one_by_reading():
     assert played.loaded().state == played.machine.state
 
 
+def test_an_initialize_that_comes_late_does_not_forget_what_was_written_since():
+    played = Played()
+    played.initialize(state_epoch=3)
+    played.read()
+    played.write(state_epoch=3)
+    assert played.initialize(state_epoch=3) is None
+    assert played.read().batches == (ACKED,)
+    assert played.initialize(state_epoch=3, start=5) is None  # somebody wants other offsets
+    assert played.read()[1:] == (5, ())
+
+
 def test_a_state_that_was_initialized_again_fences_those_who_know_the_old_one():
     played = Played()
     played.initialize(state_epoch=3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from coordinator.streams.play import subtopology, topic, topology
 
-from kavka.coordinator.streams.topology import Status, StreamsTopology, configure, read_topology
+from kavka.coordinator.streams.topology import StreamsStatus, StreamsTopology, configure, read_topology
 from kavka.model.errors import StreamsInvalidTopology
 
 
@@ -34,7 +34,7 @@ def test_a_repartition_topic_is_as_large_as_the_largest_source_of_who_writes_to_
     ]
     found = configured(parts[::-1], a=2, b=5)
     assert (tasks(found), made(found)) == ({"0": 5, "1": 5, "2": 5}, {"r": 5, "s": 5, "c": 5})
-    assert found.trouble.status is Status.MISSING_INTERNAL_TOPICS
+    assert found.trouble.status is StreamsStatus.MISSING_INTERNAL_TOPICS
     assert not found.is_ready
 
 
@@ -78,7 +78,7 @@ def test_a_fixed_repartition_topic_decides_for_those_it_is_joined_with():
 ])  # fmt: skip
 def test_numbers_that_contradict_each_other(parts, detail):
     found = configured(parts, a=2, b=4)
-    assert (found.trouble.status, found.trouble.detail) == (Status.INCORRECTLY_PARTITIONED_TOPICS, detail)
+    assert (found.trouble.status, found.trouble.detail) == (StreamsStatus.INCORRECTLY_PARTITIONED_TOPICS, detail)
     assert (found.subtopologies, found.missing) == ({}, ())
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kavka.coordinator.txn.requests import NOBODY, ProducerIdAndEpoch
-from kavka.coordinator.txn.state import LAST_EPOCH, MAY_FOLLOW, PREPARED, Status
+from kavka.coordinator.txn.state import LAST_EPOCH, MAY_FOLLOW, PREPARED, TransactionStatus
 from kavka.model.errors import KafkaError
 
 IDS = st.sampled_from(["t", "u"])
@@ -98,15 +98,15 @@ def check_history(c):
         before = last.get(id_)
         last[id_] = found
         if found is None or before is None:
-            assert found is None or found.status is Status.EMPTY
+            assert found is None or found.status is TransactionStatus.EMPTY
             continue
-        kept = found.status is before.status is Status.ONGOING
+        kept = found.status is before.status is TransactionStatus.ONGOING
         assert before.status in MAY_FOLLOW[found.status] or kept
         assert (found.producer_id, found.producer_epoch) >= (before.producer_id, before.producer_epoch)
         if found.status in PREPARED:
             assert found.partitions == before.partitions
-        if found.status in (Status.COMPLETE_COMMIT, Status.COMPLETE_ABORT):
-            marker = (before.producer_id, before.producer_epoch), before.status is Status.PREPARE_COMMIT
+        if found.status in (TransactionStatus.COMPLETE_COMMIT, TransactionStatus.COMPLETE_ABORT):
+            marker = (before.producer_id, before.producer_epoch), before.status is TransactionStatus.PREPARE_COMMIT
             for partition in before.partitions:
                 assert marker in c.markers[partition], f"{id_} was complete without a marker in {partition}"
     for written in c.markers.values():
@@ -128,4 +128,4 @@ def check_replay(c):
     c.fail_over()
     assert c.machine.state == state
     assert sorted(one.transactional_id for one in c.due) == due
-    assert state.ongoing == {id_ for id_, one in state.transactions.items() if one.status is Status.ONGOING}
+    assert state.ongoing == {id_ for id_, one in state.transactions.items() if one.status is TransactionStatus.ONGOING}

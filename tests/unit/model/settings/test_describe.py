@@ -49,7 +49,7 @@ def test_a_topic_without_a_value_shows_the_brokers_and_where_that_was_set() -> N
     dynamic = with_dynamic(NODE, {"log.segment.bytes": "3145728"}, {"log.segment.bytes": "5242880"})
     entry = only(describe_topic({}, dynamic, ["segment.bytes"]))
     assert (entry.value, entry.source) == ("3145728", Source.DYNAMIC_BROKER)
-    assert [one.source.value for one in entry.synonyms] == [2, 3, 4, 5]
+    assert [synonym.source.value for synonym in entry.synonyms] == [2, 3, 4, 5]
 
 
 def test_weaker_synonyms_show_only_behind_the_strongest_as_in_kafka() -> None:
@@ -58,7 +58,7 @@ def test_weaker_synonyms_show_only_behind_the_strongest_as_in_kafka() -> None:
     assert (entry.value, entry.source, entry.synonyms) == ("3600000", Source.DEFAULT, ())
     both = broker_values({"log.retention.hours": "1", "log.retention.ms": "5"})
     entry = only(describe_topic({}, both, ["retention.ms"]))
-    assert [one[:2] for one in entry.synonyms] == [
+    assert [synonym[:2] for synonym in entry.synonyms] == [
         ("log.retention.ms", "5"),
         ("log.retention.hours", "1"),
         ("log.retention.hours", "168"),
@@ -82,7 +82,7 @@ def test_secrets_have_no_value_anywhere() -> None:
     entry = only(describe_broker(NODE, ["ssl.keystore.password"]))
     assert entry.sensitive
     assert (entry.value, entry.source, entry.type_code) == (None, Source.STATIC, 9)
-    assert [one.value for one in entry.synonyms] == [None]
+    assert [synonym.value for synonym in entry.synonyms] == [None]
     assert "hunter2" not in repr(describe_broker(NODE))
 
 
@@ -101,15 +101,15 @@ def test_a_key_of_a_listener_follows_the_key_behind_its_prefix() -> None:
     values = broker_values({key: "/ext", "ssl.keystore.location": "/all"})
     entry = only(describe_broker(values, [key]))
     assert (entry.value, entry.type_code) == ("/ext", 2)
-    assert [one.value for one in entry.synonyms] == ["/ext", "/all"]
-    assert [one.value for one in only(describe_broker(values, ["ssl.keystore.location"])).synonyms] == ["/all"]
+    assert [synonym.value for synonym in entry.synonyms] == ["/ext", "/all"]
+    assert [synonym.value for synonym in only(describe_broker(values, ["ssl.keystore.location"])).synonyms] == ["/all"]
 
 
 def test_the_clusters_entries_are_those_set_for_every_broker() -> None:
     values = with_dynamic(NODE, {"message.max.bytes": "1"}, {"message.max.bytes": "2"})
     entry = only(describe_cluster(values))
     assert (entry.name, entry.value, entry.source) == ("message.max.bytes", "2", Source.DYNAMIC_DEFAULT)
-    assert [one.source for one in entry.synonyms] == [Source.DYNAMIC_DEFAULT]
+    assert [synonym.source for synonym in entry.synonyms] == [Source.DYNAMIC_DEFAULT]
     assert describe_cluster(NODE) == []
 
 

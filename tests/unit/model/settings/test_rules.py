@@ -162,6 +162,6 @@ def test_client_metrics_subscriptions_are_checked() -> None:
     for bad in ({"interval.ms": "99"}, {"intervals": "5"}):
         with pytest.raises(InvalidRequest):
             validate_client_metrics(bad)
-    for match in ("client_id", "color=red", "client_id=[", "client_id=a=b"):
+    for match in ("client_id", "color=red", "client_id=[", "client_id=a(?!b)", "client_id=a=b"):
         with pytest.raises(InvalidConfig, match="match"):
             validate_client_metrics({"match": match})

@@ -49,6 +49,7 @@ OURS_ALONE = {
     "kavka.log.level",
     "kavka.max.decompressed.message.bytes",
     "kavka.max.unauthenticated.connections",
+    "kavka.metrics.detail",
     "kavka.metrics.listener",
     "kavka.sasl.oauthbearer.unsecured",
     "kavka.sasl.plain.users.file",
@@ -56,6 +57,8 @@ OURS_ALONE = {
     "unclean.recovery.strategy",  # of KIP-966, whose second part Kafka does not have yet
     "kavka.remote.cache.bytes",
     "kavka.remote.cache.dir",
+    "kavka.registry.listener",
+    "kavka.schemas.topic.replication.factor",
     "kavka.remote.delete.delay.ms",
     "kavka.remote.storage.compression",
     "kavka.remote.storage.keys.file",

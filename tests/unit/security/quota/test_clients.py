@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kavka.security.quota.clients import IDLE_MS, ClientQuotas
-from kavka.security.quota.limits import Client, Kind, limit_of
+from kavka.security.quota.limits import Client, QuotaType, limit_of
 from kavka.security.quota.rate import Windows
 
 LEVELS = [
@@ -44,18 +44,18 @@ def quotas():
 
 
 def test_who_shares_a_bucket(quotas):
-    quotas.limit({Kind.PRODUCE: {("u", ""): 100.0}})
-    one, two, other = (quotas.of(*client, 0) for client in (("User:u", "a"), ("User:u", "b"), ("User:v", "a")))
-    assert one.produce is two.produce
-    assert (one.fetch, one.request, one.mutation, other) == (None, None, None, None)
+    quotas.limit({QuotaType.PRODUCE: {("u", ""): 100.0}})
+    first, second, other = (quotas.of(*client, 0) for client in (("User:u", "a"), ("User:u", "b"), ("User:v", "a")))
+    assert first.produce is second.produce
+    assert (first.fetch, first.request, first.mutation, other) == (None, None, None, None)
 
 
 def test_a_changed_limit_keeps_what_was_used_and_a_removed_one_does_not(quotas):
-    quotas.limit({Kind.FETCH: {("", None): 100.0}})
+    quotas.limit({QuotaType.FETCH: {("", None): 100.0}})
     quotas.of("User:u", "c", 0).fetch.record(5000, 0)
-    quotas.limit({Kind.FETCH: {("", None): 100.0, ("", "c"): 1000.0}})
+    quotas.limit({QuotaType.FETCH: {("", None): 100.0, ("", "c"): 1000.0}})
     assert quotas.of("User:u", "c", 0).fetch.throttle_ms(0) == 0
-    quotas.limit({Kind.FETCH: {("", "c"): 100.0}})
+    quotas.limit({QuotaType.FETCH: {("", "c"): 100.0}})
     assert quotas.of("User:u", "c", 0).fetch.throttle_ms(0) == 40_000
     quotas.limit({})
     assert quotas.of("User:u", "c", 0) is None
@@ -63,7 +63,7 @@ def test_a_changed_limit_keeps_what_was_used_and_a_removed_one_does_not(quotas):
 
 
 def test_what_nobody_uses_is_forgotten(quotas):
-    quotas.limit({Kind.PRODUCE: {("", None): 100.0}, Kind.MUTATION: {("", None): 1.0}})
+    quotas.limit({QuotaType.PRODUCE: {("", None): 100.0}, QuotaType.MUTATION: {("", None): 1.0}})
     idle, busy = quotas.of("User:u", "idle", 0), quotas.of("User:u", "busy", 0)
     busy.produce.record(1, 5)
     quotas.forget_idle(IDLE_MS)
@@ -73,7 +73,7 @@ def test_what_nobody_uses_is_forgotten(quotas):
 
 
 def test_many_clients_are_not_all_remembered(quotas):
-    quotas.limit({Kind.PRODUCE: {("u", "c"): 100.0}})
+    quotas.limit({QuotaType.PRODUCE: {("u", "c"): 100.0}})
     kept = quotas.of("User:u", "c", 0)
     for number in range(20_001):
         assert quotas.of("User:u", f"made-up-{number}", 0) is None

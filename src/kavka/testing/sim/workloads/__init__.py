@@ -11,11 +11,11 @@ from kavka.testing.sim.client import Workload
 def all_workloads() -> list[type[Workload]]:
     """Every workload, in the order of the modules' names."""
     found: list[type[Workload]] = []
-    for module in sorted(one.name for one in iter_modules(__path__)):
+    for module in sorted(info.name for info in iter_modules(__path__)):
         members = vars(import_module(f"{__name__}.{module}")).values()
         found += [
-            one
-            for one in members
-            if isinstance(one, type) and issubclass(one, Workload) and one.__module__.endswith(f".{module}")
+            member
+            for member in members
+            if isinstance(member, type) and issubclass(member, Workload) and member.__module__.endswith(f".{module}")
         ]
     return found

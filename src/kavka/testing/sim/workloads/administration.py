@@ -10,7 +10,7 @@ from kavka.client.admin_cluster import UpgradeType
 from kavka.client.admin_configs import ConfigResource, ResourceType
 from kavka.model.errors import KafkaError
 from kavka.model.types import TopicPartition
-from kavka.testing.sim.client import Client, Workload
+from kavka.testing.sim.client import SimClient, Workload
 from kavka.testing.sim.node import CONTROLLER_PORT
 
 RETENTION = "retention.ms"
@@ -29,9 +29,9 @@ class Administration(Workload):
         self._done = 0
         self._found: dict[str, int] = {}
 
-    async def run(self, client: Client) -> None:
+    async def run(self, client: SimClient) -> None:
         """Do one thing after the other."""
-        acts: list[Callable[[Client, Admin], Awaitable[None]]] = [
+        acts: list[Callable[[SimClient, Admin], Awaitable[None]]] = [
             *[self._create] * 4,
             *[self._configure] * 4,
             *[self._delete] * 2,
@@ -53,7 +53,7 @@ class Administration(Workload):
             await asyncio.sleep(client.chance.uniform(0.05, 1))
         await pool.close()
 
-    async def _create(self, client: Client, admin: Admin) -> None:
+    async def _create(self, client: SimClient, admin: Admin) -> None:
         if len(self._there) >= MAX_TOPICS:
             return
         self._next += 1
@@ -63,11 +63,11 @@ class Administration(Workload):
         self._unknown.discard(name)
         self._there[name] = retention
 
-    def _one(self, client: Client) -> str | None:
+    def _any_topic(self, client: SimClient) -> str | None:
         return client.chance.choice(sorted(self._there)) if self._there else None
 
-    async def _configure(self, client: Client, admin: Admin) -> None:
-        if (name := self._one(client)) is None:
+    async def _configure(self, client: SimClient, admin: Admin) -> None:
+        if (name := self._any_topic(client)) is None:
             return
         self._next += 1
         retention, was_known = 10**9 + self._next, self._there[name] is not None
@@ -76,8 +76,8 @@ class Administration(Workload):
         if was_known:
             self._there[name] = retention
 
-    async def _delete(self, client: Client, admin: Admin) -> None:
-        if (name := self._one(client)) is None:
+    async def _delete(self, client: SimClient, admin: Admin) -> None:
+        if (name := self._any_topic(client)) is None:
             return
         del self._there[name]
         self._unknown.add(name)
@@ -85,51 +85,51 @@ class Administration(Workload):
         self._unknown.discard(name)
         self._gone.add(name)
 
-    async def _grow(self, client: Client, admin: Admin) -> None:
-        if (name := self._one(client)) is not None:
+    async def _grow(self, client: SimClient, admin: Admin) -> None:
+        if (name := self._any_topic(client)) is not None:
             await admin.create_partitions(name, 4)
 
-    async def _move(self, client: Client, admin: Admin) -> None:
+    async def _move(self, client: SimClient, admin: Admin) -> None:
         """Move a partition of any topic to other brokers, or back."""
         ids = [node.id for node in client.cluster.nodes]
-        topics = [one.name for one in await admin.list_topics(internal=True)]
+        topics = [topic.name for topic in await admin.list_topics(internal=True)]
         if topics:
             name = client.chance.choice(topics)
             client.chance.shuffle(ids)
             await admin.reassign({TopicPartition(name, 0): ids[:3]})
             await admin.reassignments()
 
-    async def _elect(self, client: Client, admin: Admin) -> None:
+    async def _elect(self, client: SimClient, admin: Admin) -> None:
         await admin.elect_leaders()
 
-    async def _voters(self, client: Client, admin: Admin) -> None:
+    async def _voters(self, client: SimClient, admin: Admin) -> None:
         quorum = await admin.describe_quorum()
         chance = client.chance
         if quorum.observers and (len(quorum.voters) <= 3 or chance.random() < 0.5):
-            one = chance.choice(quorum.observers)
-            address = next(node.machine.address for node in client.cluster.nodes if node.id == one.id)
-            await admin.add_voter(one.id, one.directory_id, {"CONTROLLER": (address, CONTROLLER_PORT)})
+            observer = chance.choice(quorum.observers)
+            address = next(node.machine.address for node in client.cluster.nodes if node.id == observer.id)
+            await admin.add_voter(observer.id, observer.directory_id, {"CONTROLLER": (address, CONTROLLER_PORT)})
         elif len(quorum.voters) > 3 or chance.random() < 0.3:
-            one = chance.choice(quorum.voters)
-            await admin.remove_voter(one.id, one.directory_id)
+            voter = chance.choice(quorum.voters)
+            await admin.remove_voter(voter.id, voter.directory_id)
 
-    async def _look(self, client: Client, admin: Admin) -> None:
+    async def _look(self, client: SimClient, admin: Admin) -> None:
         await admin.describe_cluster(include_fenced=True)
         await admin.describe_log_dirs()
         await admin.list_groups()
-        await admin.describe_topics([one.name for one in await admin.list_topics()])
+        await admin.describe_topics([topic.name for topic in await admin.list_topics()])
 
-    async def _features(self, client: Client, admin: Admin) -> None:
+    async def _features(self, client: SimClient, admin: Admin) -> None:
         features = await admin.describe_features()
         level = features.finalized["metadata.version"]
         down = UpgradeType.SAFE_DOWNGRADE
         await admin.update_features({"metadata.version": level - 1}, upgrade_type=down, validate_only=True)
 
-    async def finish(self, client: Client) -> None:
+    async def finish(self, client: SimClient) -> None:
         """See what is there."""
         pool = client.pool()
         admin = client.admin(pool)
-        resources = [ConfigResource(ResourceType.TOPIC, one.name) for one in await admin.list_topics()]
+        resources = [ConfigResource(ResourceType.TOPIC, topic.name) for topic in await admin.list_topics()]
         for resource, configs in (await admin.describe_configs(*resources)).items():
             self._found[resource.name] = int(configs[RETENTION].value or -1)
         await pool.close()

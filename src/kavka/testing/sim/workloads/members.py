@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final, Literal
 
 from kavka.model.errors import KafkaError
-from kavka.testing.sim.client import Client, Workload
+from kavka.testing.sim.client import SimClient, Workload
 
 TOPIC = "clicks"
 PARTITIONS = 3
@@ -27,11 +27,11 @@ class Members(Workload):
         self._lives = 0
         self._vanished = 0
 
-    async def prepare(self, client: Client) -> None:
+    async def prepare(self, client: SimClient) -> None:
         """Create the topic."""
         await client.create_topic(TOPIC, partitions=PARTITIONS)
 
-    async def run(self, client: Client) -> None:
+    async def run(self, client: SimClient) -> None:
         """Write, and have members read."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._write(client))
@@ -39,7 +39,7 @@ class Members(Workload):
                 for _ in range(2):
                     tasks.create_task(self._seat(client, group))
 
-    async def _write(self, client: Client) -> None:
+    async def _write(self, client: SimClient) -> None:
         chance, pool, number = client.chance, client.pool(), 0
         async with client.producer(pool) as producer:
             while client.busy:
@@ -53,7 +53,7 @@ class Members(Workload):
                 await asyncio.sleep(chance.uniform(0.02, 0.3))
         await pool.close()
 
-    async def _seat(self, client: Client, group: str) -> None:
+    async def _seat(self, client: SimClient, group: str) -> None:
         """One member after another, each a process of its own; some leave, some vanish."""
         chance = client.chance
         while client.busy:
@@ -68,7 +68,7 @@ class Members(Workload):
                 lives.die()
             await asyncio.sleep(chance.uniform(0, 2))
 
-    async def _live(self, client: Client, group: str, end: float) -> None:
+    async def _live(self, client: SimClient, group: str, end: float) -> None:
         pool = client.pool()
         options = {"session_timeout_ms": 3_000, "heartbeat_interval_ms": 500, "rebalance_timeout_ms": 3_000}
         member = client.member(
@@ -90,10 +90,10 @@ class Members(Workload):
         finally:
             await pool.close()
 
-    def _all_given(self, client: Client, group: str) -> bool:
+    def _all_given(self, client: SimClient, group: str) -> bool:
         return not client.busy and self._sent <= self._given[group]
 
-    async def finish(self, client: Client) -> None:
+    async def finish(self, client: SimClient) -> None:
         """A last member of each group reads what nobody has; then all are gone."""
         pool = client.pool()
         for group in GROUPS:

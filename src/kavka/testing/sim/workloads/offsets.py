@@ -16,7 +16,7 @@ from kavka.metadata.names import CONSUMER_OFFSETS
 from kavka.model.errors import KafkaError
 from kavka.model.types import TopicPartition
 from kavka.runtime.shards import partition_of
-from kavka.testing.sim.client import Client, Workload
+from kavka.testing.sim.client import SimClient, Workload
 
 TOPIC: Final = "pages"
 GROUPS: Final = ("ledger", "journal")
@@ -43,11 +43,11 @@ class Offsets(Workload):
         self._written: dict[str, list[Seen]] = {group: [] for group in GROUPS}
         self._read: dict[str, list[Seen]] = {group: [] for group in GROUPS}
 
-    async def prepare(self, client: Client) -> None:
+    async def prepare(self, client: SimClient) -> None:
         """Create the topic that the offsets are of."""
         await client.create_topic(TOPIC, partitions=1)
 
-    async def run(self, client: Client) -> None:
+    async def run(self, client: SimClient) -> None:
         """Commit and look."""
         async with asyncio.TaskGroup() as tasks:
             for group in GROUPS:
@@ -55,7 +55,7 @@ class Offsets(Workload):
                 for _ in range(2):
                     tasks.create_task(self._look(client, group))
 
-    async def _write(self, client: Client, group: str) -> None:
+    async def _write(self, client: SimClient, group: str) -> None:
         pool, number = client.pool(timeout_ms=PATIENT_MS), 0
         link = GroupLink(pool, group)
         while client.busy:
@@ -71,7 +71,7 @@ class Offsets(Workload):
             await asyncio.sleep(client.chance.uniform(0.005, 0.15))
         await pool.close()
 
-    async def _look(self, client: Client, group: str) -> None:
+    async def _look(self, client: SimClient, group: str) -> None:
         pool = client.pool()
         link = GroupLink(pool, group)
         while client.busy:
@@ -79,7 +79,7 @@ class Offsets(Workload):
             await asyncio.sleep(client.chance.uniform(0.002, 0.08))
         await pool.close()
 
-    async def _read_once(self, client: Client, link: GroupLink, group: str) -> None:
+    async def _read_once(self, client: SimClient, link: GroupLink, group: str) -> None:
         began, before = client.now, epochs(client, group)
         try:
             found = await fetch_offsets(link)
@@ -88,7 +88,7 @@ class Offsets(Workload):
         value = found[PAGE].offset if PAGE in found else 0
         self._read[group].append(await seen(client, link, began, before, value))
 
-    async def finish(self, client: Client) -> None:
+    async def finish(self, client: SimClient) -> None:
         """A last look."""
         pool = client.pool()
         for group in GROUPS:
@@ -98,13 +98,14 @@ class Offsets(Workload):
     def faults(self) -> Iterable[str]:
         """Nobody may see less than what was acknowledged or seen before."""
         for group in GROUPS:
-            known = sorted([*self._written[group], *self._read[group]], key=lambda one: one.ended)
+            known = sorted([*self._written[group], *self._read[group]], key=lambda look: look.ended)
             for look in self._read[group]:
-                for one in known:
-                    if one.ended >= look.began:
+                for earlier in known:
+                    if earlier.ended >= look.began:
                         break
-                    if one.value > look.value and one.most_epoch <= look.least_epoch:
-                        yield f"{group} was {one.value} at {one.ended:.3f} s and is {look.value} at {look.began:.3f} s"
+                    if earlier.value > look.value and earlier.most_epoch <= look.least_epoch:
+                        was, now = f"{earlier.value} at {earlier.ended:.3f} s", f"{look.value} at {look.began:.3f} s"
+                        yield f"{group} was {was} and is {now}"
                         break
 
     def counts(self) -> dict[str, int]:
@@ -112,19 +113,13 @@ class Offsets(Workload):
         return {"committed offsets": sum(map(len, self._written.values()))}
 
 
-def epochs(client: Client, group: str) -> dict[int, int]:
+def epochs(client: SimClient, group: str) -> dict[int, int]:
     """By node: the leader epoch of the group's partition as that node knows it."""
-    found = {}
-    for one in client.cluster.nodes:
-        replicas = one.node.replicas if one.node is not None else None
-        index = partition_of(group, client.cluster.coordinator_partitions)
-        held = replicas.held(CONSUMER_OFFSETS, index) if replicas is not None else None
-        if held is not None:
-            found[one.id] = held.leader_epoch
-    return found
+    index = partition_of(group, client.cluster.coordinator_partitions)
+    return client.cluster.leader_epochs(CONSUMER_OFFSETS, index)
 
 
-async def seen(client: Client, link: GroupLink, began: float, before: dict[int, int], value: int) -> Seen:
+async def seen(client: SimClient, link: GroupLink, began: float, before: dict[int, int], value: int) -> Seen:
     """What the coordinator that a link leads to has just told."""
     node = await link.node()
     after = epochs(client, link.group_id)

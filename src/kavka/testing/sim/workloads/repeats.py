@@ -12,7 +12,7 @@ from kavka.model.errors import DuplicateSequenceNumber, KafkaError, error_for
 from kavka.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kavka.protocol.schemas.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from kavka.records.builder import BatchBuilder
-from kavka.testing.sim.client import Client, Workload
+from kavka.testing.sim.client import SimClient, Workload
 
 TOPIC: Final = "receipts"
 PARTITIONS: Final = 2
@@ -28,15 +28,15 @@ class Repeats(Workload):
         self._faults: list[str] = []
         self._repeated = 0
 
-    async def prepare(self, client: Client) -> None:
+    async def prepare(self, client: SimClient) -> None:
         """Create the topic."""
         await client.create_topic(TOPIC, partitions=PARTITIONS)
 
-    async def run(self, client: Client) -> None:
+    async def run(self, client: SimClient) -> None:
         """A producer per partition, each on a machine of its own."""
         await client.ended(*(client.spawn(partial(self._write, index=index)) for index in range(PARTITIONS)))
 
-    async def _write(self, client: Client, index: int) -> None:
+    async def _write(self, client: SimClient, index: int) -> None:
         chance, pool, sequence = client.chance, client.pool(timeout_ms=2_000), 0
         producer_id, epoch = await self._begin(pool)
         while client.busy:
@@ -95,7 +95,7 @@ class Repeats(Workload):
         except KafkaError:
             await asyncio.sleep(0.1)
 
-    async def finish(self, client: Client) -> None:
+    async def finish(self, client: SimClient) -> None:
         """Every batch is where it was acknowledged, and nowhere else."""
         pool = client.pool()
         found: dict[tuple[int, int], int] = {}

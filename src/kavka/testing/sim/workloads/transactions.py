@@ -13,7 +13,7 @@ from kavka.client.producer import Producer
 from kavka.model.errors import KafkaError
 from kavka.model.types import TopicPartition
 from kavka.testing.checker import History, check
-from kavka.testing.sim.client import Client, Workload, name_of
+from kavka.testing.sim.client import SimClient, Workload, name_of
 
 CARTS, BILLS = "carts", "bills"
 PARTITIONS = 2
@@ -32,12 +32,12 @@ class Transactions(Workload):
         self._committed = 0
         self._aborted = 0
 
-    async def prepare(self, client: Client) -> None:
+    async def prepare(self, client: SimClient) -> None:
         """Create the topics."""
         for topic in (CARTS, BILLS):
             await client.create_topic(topic, partitions=PARTITIONS)
 
-    async def run(self, client: Client) -> None:
+    async def run(self, client: SimClient) -> None:
         """Feed, process and read."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._feed(client))
@@ -47,7 +47,7 @@ class Transactions(Workload):
             for name in ("biller", "other"):
                 tasks.create_task(self._process(client, name))
 
-    async def _feed(self, client: Client) -> None:
+    async def _feed(self, client: SimClient) -> None:
         chance, pool, number = client.chance, client.pool(), 0
         async with client.producer(pool) as producer:
             while client.busy:
@@ -58,7 +58,7 @@ class Transactions(Workload):
                 await asyncio.sleep(chance.uniform(0.01, 0.3))
         await pool.close()
 
-    async def _process(self, client: Client, name: str) -> None:
+    async def _process(self, client: SimClient, name: str) -> None:
         """One life after another; an old one may go on for a while beside the new."""
         chance = client.chance
         index = 0 if name == "biller" else 1
@@ -68,7 +68,7 @@ class Transactions(Workload):
                 await asyncio.wait([life], timeout=chance.uniform(2, 15))
                 await asyncio.sleep(chance.uniform(0, 0.2))
 
-    async def _live(self, client: Client, name: str, index: int) -> None:
+    async def _live(self, client: SimClient, name: str, index: int) -> None:
         self._lives += 1
         life, pool = f"{name}{self._lives}", client.pool()
         source = TopicPartition(CARTS, index)
@@ -97,7 +97,7 @@ class Transactions(Workload):
             await pool.close()
 
     async def _transact(
-        self, client: Client, producer: Producer, name: str, records: list[ConsumerRecord], group: str
+        self, client: SimClient, producer: Producer, name: str, records: list[ConsumerRecord], group: str
     ) -> bool:
         """Process records in one transaction; whether it was committed. Raises KafkaError if that is not known."""
         chance, history = client.chance, self._history
@@ -126,7 +126,7 @@ class Transactions(Workload):
         self._committed += 1
         return True
 
-    async def _desert(self, client: Client) -> None:
+    async def _desert(self, client: SimClient) -> None:
         """Have processes vanish in the midst of a transaction: the coordinator must abort it in time."""
         chance, number = client.chance, 0
         while client.busy:
@@ -137,7 +137,7 @@ class Transactions(Workload):
                 deserter.die()
             await asyncio.sleep(chance.uniform(0.5, 3))
 
-    async def _only_begin(self, client: Client, name: str) -> None:
+    async def _only_begin(self, client: SimClient, name: str) -> None:
         pool = client.pool()
         partition, value = client.chance.randrange(PARTITIONS), f"{name}/0"
         try:
@@ -156,7 +156,7 @@ class Transactions(Workload):
         at = f"{record.topic}-{record.partition}"
         self._history.read(reader, at, record.offset, (record.value or b"").decode())
 
-    async def finish(self, client: Client) -> None:
+    async def finish(self, client: SimClient) -> None:
         """Wait until no transaction is open, and read everything."""
         pool = client.pool()
         admin = client.admin(pool)

@@ -1,0 +1,108 @@
+"""The requests of the registry's clients: what they need a right for, and who answers them.
+
+A subject is a topic's, by the usual names (`orders-value` is of the topic `orders`): who may describe, write or delete
+the topic may read, register and delete its schemas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from kavka.broker.gate import Gate, PrincipalGuard
+from kavka.coordinator.registry.calls import Call, RegistryError, Rest, call_of
+from kavka.coordinator.registry.reading import scope_of
+from kavka.coordinator.registry.state import qualified, unqualified
+from kavka.net.session import ANONYMOUS
+from kavka.protocol.registry import ApiKey
+from kavka.runtime.registry import RegistryService
+from kavka.security.acl import CLUSTER_NAME, Operation, ResourceType
+
+_ABOUT_SUBJECT: Final = {
+    "register": Operation.WRITE,
+    "look_up": Operation.DESCRIBE,
+    "check": Operation.DESCRIBE,
+    "check_all": Operation.DESCRIBE,
+    "list_versions": Operation.DESCRIBE,
+    "version": Operation.DESCRIBE,
+    "text_of_version": Operation.DESCRIBE,
+    "referenced_by": Operation.DESCRIBE,
+    "latest_with_metadata": Operation.DESCRIBE,
+    "delete_subject": Operation.DELETE,
+    "delete_version": Operation.DELETE,
+}
+_SETTINGS: Final = {
+    "config": Operation.DESCRIBE_CONFIGS,
+    "mode": Operation.DESCRIBE_CONFIGS,
+    "set_config": Operation.ALTER_CONFIGS,
+    "set_mode": Operation.ALTER_CONFIGS,
+    "delete_config": Operation.ALTER_CONFIGS,
+    "delete_mode": Operation.ALTER_CONFIGS,
+}
+_BY_ID: Final = frozenset({"schema_by_id", "text_by_id", "subjects_of_id", "versions_of_id"})
+_EVERYWHERE: Final = frozenset({"list_schemas", "schema_by_guid", "ids_of_guid", "list_contexts"})
+"""What shows schemas of any subject: for those who may describe the cluster."""
+
+
+def topic_of(subject: str) -> str:
+    """The topic whose records a subject is about."""
+    name = unqualified(subject)
+    return name.removesuffix("-value") if name.endswith("-value") else name.removesuffix("-key")
+
+
+class RegistryCalls:
+    """Lets clients do what they may."""
+
+    def __init__(self, service: Callable[[], RegistryService], gate: Gate) -> None:
+        self._service = service
+        self._gate = gate
+
+    async def answer(
+        self, method: str, path: str, query: Mapping[str, str], body: Any, client_host: str
+    ) -> tuple[int, Any]:
+        """Status and answer of a request."""
+        rest = Rest(method, path, query, body)
+        guard = self._gate.guard(ANONYMOUS, client_host)
+        try:
+            if guard is not None:
+                await self._check(call_of(rest), guard)
+        except RegistryError as error:
+            return error.status, {"error_code": error.code, "message": error.message}
+        reply = await self._service().answer(rest)
+        if guard is not None and call_of(rest).name == "list_subjects" and reply.status == 200:
+            return 200, [each for each in reply.body if _describes(guard, each)]
+        return reply.status, reply.body
+
+    async def _check(self, call: Call, guard: PrincipalGuard) -> None:
+        """Raise RegistryError for what a client may not do."""
+        if (operation := _ABOUT_SUBJECT.get(call.name)) is not None:
+            subject = qualified(call.context, call.arguments["subject"])
+            allowed = guard.allows(operation, ResourceType.TOPIC, topic_of(subject), ApiKey.REGISTRY_CALL)
+        elif (operation := _SETTINGS.get(call.name)) is not None:
+            scope = scope_of(call)
+            kind, name = (
+                (ResourceType.CLUSTER, CLUSTER_NAME)
+                if scope is None or scope.endswith(":")
+                else (ResourceType.TOPIC, topic_of(scope))
+            )
+            allowed = guard.allows(operation, kind, name, ApiKey.REGISTRY_CALL)
+        elif call.name in _BY_ID:
+            allowed = await self._describes_id(call, guard)
+        elif call.name in _EVERYWHERE:
+            allowed = guard.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME, ApiKey.REGISTRY_CALL)
+        else:
+            allowed = True
+        if not allowed:
+            raise RegistryError(40301, "User is denied operation on this server.")
+
+    async def _describes_id(self, call: Call, guard: PrincipalGuard) -> bool:
+        """Whether one of the subjects that a schema is in may be seen."""
+        path = f"/contexts/:{call.context}:/schemas/ids/{call.arguments['id']}/versions"
+        reply = await self._service().answer(Rest("GET", path, {**call.query, "deleted": "true"}))
+        if reply.status != 200:
+            return True  # there is nothing to be seen
+        return any(_describes(guard, each["subject"]) for each in reply.body)
+
+
+def _describes(guard: PrincipalGuard, subject: str) -> bool:
+    return guard.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic_of(subject), ApiKey.REGISTRY_CALL)

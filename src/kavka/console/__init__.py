@@ -1,0 +1,1 @@
+"""What people and their programs reach by HTTP: the face of the schema registry."""

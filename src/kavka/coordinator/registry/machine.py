@@ -1,0 +1,361 @@
+"""The registry of one log: what is asked of it is answered or decided here; `replay` is the only writer.
+
+Registering takes three steps, because reading and comparing schemas takes time that nobody else should wait: what is to
+be judged is taken out of the state, judged somewhere (`judging.judge`), and decided with the verdict if the state that
+it was judged by is still the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from kavka.coordinator.registry.calls import (
+    MAX_VERSION,
+    Call,
+    RegistryError,
+    Reply,
+    not_permitted,
+    schema_not_found,
+    subject_not_found,
+    version_number,
+)
+from kavka.coordinator.registry.judging import LEVELS, Earlier, Text, Verdict, Work
+from kavka.coordinator.registry.reading import Reading, scope_of, shown
+from kavka.coordinator.registry.records import (
+    ConfigKey,
+    DeleteSubjectKey,
+    MaxIdsKey,
+    ModeKey,
+    RegistryRecord,
+    SchemaKey,
+    SchemaVersion,
+    referred,
+)
+from kavka.coordinator.registry.schema import AVRO, TYPES
+from kavka.coordinator.registry.state import RegistryState, context_of, fingerprint, guid_of, unqualified
+from kavka.metadata.delta import MetadataDelta
+from kavka.metadata.image.metadata import MetadataImage
+from kavka.model.settings.values import Values
+from kavka.model.transition import Transition
+
+MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT", "FORWARD")
+JUDGED: Final = frozenset({"register", "look_up", "check", "check_all"})
+FORMATTED: Final = frozenset({"schema_by_id", "version"})
+"""What has a schema in it that may be asked for in another form."""
+_CONFIGURED: Final[Mapping[str, type[Any]]] = {
+    "alias": str, "normalize": bool, "compatibilityGroup": str, "validateFields": bool, "validateRules": bool,
+    "compatibilityPolicy": str, "defaultMetadata": dict, "overrideMetadata": dict, "defaultRuleSet": dict,
+    "overrideRuleSet": dict,
+}  # fmt: skip
+
+
+class Case(NamedTuple):
+    """What is to be judged, and what it was taken from."""
+
+    work: Work
+    candidate: SchemaVersion
+    """As it was sent: its id and version are those that were asked for, or 0."""
+    basis: tuple[Any, ...]
+
+
+Change = Transition[Any]
+
+
+class Registry:
+    """The machine of the registry's log."""
+
+    def __init__(self) -> None:
+        self.state = RegistryState()
+        self.reading = Reading(self.state)
+
+    # -- the shard's life -----------------------------------------------------------------------------
+
+    def replay(self, record: RegistryRecord, offset: int, producer_id: int = -1) -> None:
+        """Take in a record of the log."""
+        self.state.replay(record)
+
+    def replay_end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        """Nobody writes to this log in transactions."""
+
+    def on_loaded(self, now_ms: int) -> Transition[None]:
+        """Begin to serve."""
+        return Transition(None)
+
+    def on_timer(self, key: str, now_ms: int) -> Transition[None]:
+        """There are no timers."""
+        raise AssertionError(key)
+
+    def on_metadata(self, image: MetadataImage, delta: MetadataDelta) -> Transition[None]:
+        """The cluster's metadata means nothing to schemas."""
+        return Transition(None)
+
+    def on_settings(self, values: Values) -> None:
+        """Nor do settings."""
+
+    # -- requests -------------------------------------------------------------------------------------
+
+    def answer(self, call: Call) -> Reply:
+        """The answer to a question; raises RegistryError."""
+        return Reply(200, self.reading.answer(call))
+
+    def text(self, call: Call) -> Text:
+        """The schema that a question is about, to be put into another form; raises RegistryError."""
+        each = self.reading.by_id(call) if call.name == "schema_by_id" else self.reading.one_version(call)
+        return self.reading.text(each)
+
+    def change(self, call: Call) -> Transition[Reply]:
+        """Decide what needs no judging; raises RegistryError."""
+        decided = CHANGES[call.name](self, call)
+        return Transition(Reply(200, decided.reply), decided.records)
+
+    # -- schemas that were sent -----------------------------------------------------------------------
+
+    def case(self, call: Call) -> Case:
+        """What is to be judged for a call; raises RegistryError."""
+        candidate = self._candidate(call)
+        subject = candidate.subject
+        config = self.state.config(subject)
+        level = config["compatibilityLevel"]
+        earlier: list[SchemaVersion] = []
+        if call.name == "register":
+            self._check_mode(candidate)
+            if self.state.mode(subject) != "IMPORT" and level != "NONE":
+                earlier = self._compared(subject, level, candidate)
+        elif call.name == "check":
+            earlier = [self.reading.one_version(call, deleted=False)]
+            level = "BACKWARD" if level == "NONE" else level
+        elif call.name == "check_all" and level != "NONE":
+            earlier = self._compared(subject, level, candidate)
+        elif call.name == "look_up" and not self.state.versions(subject, deleted=call.flag("deleted")):
+            raise subject_not_found(subject)
+        normalize = call.flag("normalize", bool(config.get("normalize")))
+        new = Text(candidate.schema_type, candidate.schema, self.reading.references(candidate))
+        compared = [Earlier(each.version, self.reading.text(each)) for each in earlier]
+        return Case(Work(new, normalize, level, compared), candidate, self._basis(subject))
+
+    def _basis(self, subject: str) -> tuple[Any, ...]:
+        """What a verdict holds for: versions that were compared, and what is configured."""
+        versions = tuple((each.version, each.id, each.deleted) for each in self.state.versions(subject, deleted=True))
+        return versions, tuple(sorted(map(str, self.state.config(subject).items()))), self.state.mode(subject)
+
+    def _compared(self, subject: str, level: str, candidate: SchemaVersion) -> list[SchemaVersion]:
+        versions = self.state.versions(subject)
+        if group := self.state.config(subject).get("compatibilityGroup"):
+            wanted = _property(candidate, group)
+            versions = [each for each in versions if _property(each, group) == wanted]
+        versions.reverse()
+        return versions if level.endswith("_TRANSITIVE") else versions[:1]
+
+    def _candidate(self, call: Call) -> SchemaVersion:
+        text = call.field("schema", str)
+        if not text:
+            raise RegistryError(42201, "Empty schema")
+        schema_type = call.field("schemaType", str) or AVRO
+        if schema_type not in TYPES:
+            raise RegistryError(42201, f"Invalid schema type {schema_type}")
+        try:
+            references = tuple(map(referred, call.field("references", list) or ()))
+        except (KeyError, TypeError, ValueError) as error:
+            raise RegistryError(42201, f"Invalid reference: {error}") from None
+        return SchemaVersion(
+            self.reading.subject(call),
+            _positive(call, "version"),
+            _positive(call, "id"),
+            text,
+            schema_type,
+            references,
+            call.field("metadata", dict),
+            call.field("ruleSet", dict),
+        )
+
+    def decided(self, call: Call, case: Case, verdict: Verdict) -> Transition[Reply] | None:
+        """Decide with a verdict; None if it is out of date: judge again. Raises RegistryError."""
+        if self._basis(case.candidate.subject) != case.basis:
+            return None
+        if verdict.invalid:
+            if call.name in ("check", "check_all") and call.flag("verbose"):
+                return Transition(Reply(200, {"is_compatible": False, "messages": [verdict.invalid]}))
+            raise RegistryError(42201, f"Invalid schema of type {case.candidate.schema_type}: {verdict.invalid}")
+        candidate = case.candidate._replace(schema=verdict.schema)
+        if call.name == "look_up":
+            return Transition(Reply(200, self._looked_up(call, candidate)))
+        if call.name == "register":
+            return self._registered(candidate, verdict)
+        answer: dict[str, Any] = {"is_compatible": not verdict.messages}
+        if call.flag("verbose"):
+            answer["messages"] = list(verdict.messages)
+        return Transition(Reply(200, answer))
+
+    def _looked_up(self, call: Call, candidate: SchemaVersion) -> dict[str, Any]:
+        same = self._same(candidate, deleted=call.flag("deleted"))
+        if same is None:
+            raise schema_not_found()
+        return shown(same)
+
+    def _same(self, candidate: SchemaVersion, *, deleted: bool) -> SchemaVersion | None:
+        content = fingerprint(candidate)
+        versions = self.state.versions(candidate.subject, deleted=deleted)
+        return next((each for each in reversed(versions) if fingerprint(each) == content), None)
+
+    def _registered(self, candidate: SchemaVersion, verdict: Verdict) -> Transition[Reply]:
+        same = self._same(candidate, deleted=False)
+        if same is not None and candidate.id in (0, same.id) and candidate.version in (0, same.version):
+            return Transition(Reply(200, _registered(same)))
+        if verdict.messages:
+            said = f'Schema being registered is incompatible with an earlier schema for subject "{candidate.subject}"'
+            raise RegistryError(409, f"{said}, details: [{', '.join(verdict.messages)}]")
+        context = context_of(candidate.subject)
+        known = self.state.by_content.get((context, fingerprint(candidate)))
+        id_ = candidate.id or known or self.state.max_ids.get(context, 0) + 1
+        if candidate.id and (other := self.state.by_id(context, id_)) and fingerprint(other) != fingerprint(candidate):
+            raise not_permitted(f"Overwrite new schema with id {id_} is not permitted.")
+        version = candidate.version or max(self.state.subjects.get(candidate.subject, ()), default=0) + 1
+        made = candidate._replace(id=id_, version=version)
+        record = RegistryRecord(SchemaKey(made.subject, version), made)
+        return Transition(Reply(200, _registered(made)), (record,))
+
+    def _check_mode(self, candidate: SchemaVersion) -> None:
+        mode = self.state.mode(candidate.subject)
+        where = f"Subject {unqualified(candidate.subject)} in context {context_of(candidate.subject)}"
+        if mode in ("READONLY", "READONLY_OVERRIDE", "FORWARD"):
+            raise not_permitted(f"{where} is in read-only mode")
+        if candidate.id and mode != "IMPORT":
+            raise not_permitted(f"{where} is not in import mode")
+        if mode == "IMPORT" and not candidate.id:
+            raise not_permitted(f"{where} is in import mode")
+
+    # -- deleting -------------------------------------------------------------------------------------
+
+    def delete_subject(self, call: Call) -> Change:
+        subject = self.reading.subject(call)
+        self._check_writable(subject)
+        everything = self.state.versions(subject, deleted=True)
+        living = [each for each in everything if not each.deleted]
+        if not everything:
+            raise subject_not_found(subject)
+        if call.flag("permanent"):
+            if living:
+                said = f"Subject '{subject}' was not deleted first before being permanently deleted"
+                raise RegistryError(40405, said)
+            self._check_references(everything)
+            return Transition([each.version for each in everything], self._removed(everything))
+        if not living:
+            raise RegistryError(40404, f"Subject '{subject}' was soft deleted.Set permanent=true to delete permanently")
+        self._check_references(living)
+        value = {"version": living[-1].version}
+        settings = tuple(
+            RegistryRecord(key)
+            for key, table in ((ModeKey(subject), self.state.modes), (ConfigKey(subject), self.state.configs))
+            if subject in table
+        )
+        record = RegistryRecord(DeleteSubjectKey(subject), value)
+        return Transition([each.version for each in living], (record, *settings))
+
+    def delete_version(self, call: Call) -> Change:
+        subject = self.reading.subject(call)
+        self._check_writable(subject)
+        wanted = version_number(call.arguments["version"])
+        permanent = call.flag("permanent")
+        each = self.reading.one_version(call, deleted=permanent or wanted != -1)
+        if permanent and not each.deleted:
+            said = f"Subject '{subject}' Version {each.version} was not deleted first before being permanently deleted"
+            raise RegistryError(40407, said)
+        if each.deleted and not permanent:
+            said = (
+                f"Subject '{subject}' Version {each.version} was soft deleted.Set permanent=true to delete permanently"
+            )
+            raise RegistryError(40406, said)
+        self._check_references([each])
+        if permanent:
+            return Transition(each.version, self._removed([each]))
+        gone = each._replace(deleted=True)
+        return Transition(each.version, (RegistryRecord(SchemaKey(subject, each.version), gone),))
+
+    def _removed(self, versions: list[SchemaVersion]) -> tuple[RegistryRecord, ...]:
+        """Forget versions, but not the highest id: what was given out once is never given out again."""
+        highest = RegistryRecord(MaxIdsKey(), dict(self.state.max_ids))
+        return (highest, *(RegistryRecord(SchemaKey(each.subject, each.version)) for each in versions))
+
+    def _check_writable(self, subject: str) -> None:
+        if self.state.mode(subject) in ("READONLY", "READONLY_OVERRIDE", "FORWARD"):
+            where = f"Subject {unqualified(subject)} in context {context_of(subject)}"
+            raise not_permitted(f"{where} is in read-only mode")
+
+    def _check_references(self, versions: list[SchemaVersion]) -> None:
+        for each in versions:
+            if next(self.state.referring(each.subject, each.version), None) is not None:
+                key = f"{{magic=1,keytype=SCHEMA,subject={each.subject},version={each.version}}}"
+                raise RegistryError(42206, f"One or more references exist to the schema {key}.")
+
+    # -- settings -------------------------------------------------------------------------------------
+
+    def set_config(self, call: Call) -> Change:
+        scope = scope_of(call)
+        level = call.field("compatibility", str)
+        if level is not None and level.upper() not in LEVELS:
+            said = "none, backward, forward, full, backward_transitive, forward_transitive, and full_transitive"
+            raise RegistryError(42203, f"Invalid compatibility level. Valid values are {said}")
+        given = {name: value for name, kind in _CONFIGURED.items() if (value := call.field(name, kind)) is not None}
+        if level is not None:
+            given["compatibilityLevel"] = level.upper()
+        value = {**self.state.configs.get(scope, {}), **given}
+        answer = {("compatibility" if name == "compatibilityLevel" else name): each for name, each in given.items()}
+        return Transition(answer, (RegistryRecord(ConfigKey(scope), value),))
+
+    def delete_config(self, call: Call) -> Change:
+        scope = scope_of(call)
+        before = self.state.configs.get(scope)
+        if before is None:
+            if scope is None:
+                return Transition(self.reading.config(call))
+            raise subject_not_found(scope)
+        return Transition(dict(before), (RegistryRecord(ConfigKey(scope)),))
+
+    def set_mode(self, call: Call) -> Change:
+        scope = scope_of(call)
+        mode = (call.field("mode", str) or "").upper()
+        if mode not in MODES:
+            said = "READWRITE, READONLY, READONLY_OVERRIDE, IMPORT, and FORWARD"
+            raise RegistryError(42204, f"Invalid mode. Valid values are {said}")
+        if mode == "IMPORT" and self.state.mode(scope) != mode and not call.flag("force") and self._has_schemas(scope):
+            raise not_permitted("Cannot import since found existing subjects")
+        return Transition({"mode": mode}, (RegistryRecord(ModeKey(scope), {"mode": mode}),))
+
+    def _has_schemas(self, scope: str | None) -> bool:
+        if scope is None:
+            return any(self.state.versions(subject) for subject in self.state.subjects)
+        if scope.startswith(":") and scope.endswith(":"):
+            return any(subject.startswith(scope) for subject in self.state.subjects)
+        return bool(self.state.versions(scope))
+
+    def delete_mode(self, call: Call) -> Change:
+        scope = scope_of(call)
+        if scope not in self.state.modes:
+            if scope is None:
+                return Transition({"mode": self.state.mode(None)})
+            raise subject_not_found(scope)
+        return Transition({"mode": self.state.modes[scope]}, (RegistryRecord(ModeKey(scope)),))
+
+
+CHANGES: Final[Mapping[str, Callable[[Registry, Call], Change]]] = {
+    name: getattr(Registry, name)
+    for name in ("delete_subject", "delete_version", "set_config", "delete_config", "set_mode", "delete_mode")
+}
+
+
+def _registered(each: SchemaVersion) -> dict[str, Any]:
+    return {"id": each.id, "version": each.version, "guid": guid_of(each)}
+
+
+def _property(each: SchemaVersion, name: str) -> Any:
+    return ((each.metadata or {}).get("properties") or {}).get(name)
+
+
+def _positive(call: Call, name: str) -> int:
+    value = call.field(name, int) or 0
+    if value in (-1, 0):
+        return 0
+    if not 0 < value <= MAX_VERSION:
+        raise RegistryError(42200, f"{name} is not between 1 and {MAX_VERSION}")
+    return int(value)

@@ -1,0 +1,262 @@
+"""The answers of the registry to questions: nothing here changes anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from kavka.coordinator.registry.calls import (
+    LATEST,
+    Call,
+    RegistryError,
+    schema_not_found,
+    subject_not_found,
+    version_not_found,
+    version_number,
+)
+from kavka.coordinator.registry.judging import Text
+from kavka.coordinator.registry.records import SchemaVersion, written
+from kavka.coordinator.registry.schema import AVRO, TYPES
+from kavka.coordinator.registry.state import (
+    BACKWARD,
+    DEFAULT_CONTEXT,
+    RegistryState,
+    context_of,
+    guid_of,
+    qualified,
+)
+
+
+class Reading:
+    """Answers by the state, one method for each question."""
+
+    def __init__(self, state: RegistryState) -> None:
+        self._state = state
+
+    def answer(self, call: Call) -> Any:
+        """The answer to a question; raises RegistryError."""
+        return QUESTIONS[call.name](self, call)
+
+    # -- finding --------------------------------------------------------------------------------------
+
+    def subject(self, call: Call) -> str:
+        """The subject that a call is about, behind its alias."""
+        subject = qualified(call.context, call.arguments["subject"])
+        alias = self._state.configs.get(subject, {}).get("alias")
+        return qualified(context_of(subject), alias) if alias else subject
+
+    def one_version(self, call: Call, *, deleted: bool | None = None) -> SchemaVersion:
+        """The version that a call is about; raises RegistryError."""
+        subject, wanted = self.subject(call), version_number(call.arguments["version"])
+        with_deleted = call.flag("deleted") if deleted is None else deleted
+        versions = self._state.versions(subject, deleted=with_deleted)
+        if not versions:
+            raise subject_not_found(subject)
+        if wanted == LATEST:
+            return versions[-1]
+        for each in versions:
+            if each.version == wanted:
+                return each
+        raise version_not_found(wanted)
+
+    def by_id(self, call: Call) -> SchemaVersion:
+        """The schema with the id that a call names; raises RegistryError."""
+        try:
+            id_ = int(call.arguments["id"])
+        except ValueError:
+            raise RegistryError(404, "HTTP 404 Not Found") from None
+        context = call.context
+        if subject := call.query.get("subject"):
+            context = context_of(qualified(context, subject))
+        found = self._state.by_id(context, id_)
+        if found is None and context == DEFAULT_CONTEXT and subject:
+            places = (self._state.by_id(each, id_) for each in self._state.contexts())
+            found = next((each for each in places if each is not None and each.subject == subject), None)
+        if found is None:
+            raise schema_not_found(id_)
+        return found
+
+    def text(self, each: SchemaVersion) -> Text:
+        """A schema with the texts of all that it refers to, those that others need first; raises RegistryError."""
+        return Text(each.schema_type, each.schema, self.references(each))
+
+    def references(self, each: SchemaVersion) -> dict[str, str]:
+        """The texts that a schema refers to, by the names it does."""
+        found: dict[str, str] = {}
+        self._collect(each, found, set())
+        return found
+
+    def _collect(self, each: SchemaVersion, found: dict[str, str], within: set[tuple[str, int]]) -> None:
+        for reference in each.references:
+            subject = qualified(context_of(each.subject), reference.subject)
+            wanted = reference.version
+            if wanted == LATEST:
+                wanted = max((known.version for known in self._state.versions(subject)), default=0)
+            target = self._state.subjects.get(subject, {}).get(wanted)
+            if target is None:
+                said = f'No schema reference found for subject "{reference.subject}" and version {reference.version}'
+                raise RegistryError(42201, said)
+            place = target.subject, target.version
+            if place in within:
+                raise RegistryError(42201, f"{reference.name} refers to itself")
+            self._collect(target, found, within | {place})
+            found.setdefault(reference.name, target.schema)
+
+    # -- answers --------------------------------------------------------------------------------------
+
+    def root(self, call: Call) -> Any:
+        return {}
+
+    def schema_types(self, call: Call) -> Any:
+        return list(TYPES)
+
+    def registry_id(self, call: Call) -> Any:
+        return {"scope": {"path": [], "clusters": {"schema-registry-cluster": "schema-registry"}}, "id": ""}
+
+    def registry_version(self, call: Call) -> Any:
+        return {"version": "8.0.0", "commitId": "kavka"}
+
+    def list_contexts(self, call: Call) -> Any:
+        return self._state.contexts()
+
+    def list_subjects(self, call: Call) -> Any:
+        prefix = call.query.get("subjectPrefix", f":{call.context}:" if call.context != DEFAULT_CONTEXT else "")
+        only, deleted = call.flag("deletedOnly"), call.flag("deleted")
+        found = []
+        for subject, versions in self._state.subjects.items():
+            is_deleted = all(each.deleted for each in versions.values())
+            if (is_deleted if only else deleted or not is_deleted) and _begins(subject, prefix):
+                found.append(subject)
+        return _page(sorted(found), call)
+
+    def list_schemas(self, call: Call) -> Any:
+        prefix = call.query.get("subjectPrefix", "")
+        found: list[SchemaVersion] = []
+        for subject in sorted(self._state.subjects):
+            if _begins(subject, prefix):
+                versions = self._state.versions(subject, deleted=call.flag("deleted"))
+                found += versions[-1:] if call.flag("latestOnly") else versions
+        return [shown(each) for each in _page(found, call)]
+
+    def schema_by_id(self, call: Call) -> Any:
+        each = self.by_id(call)
+        answer = {key: value for key, value in shown(each).items() if key not in ("subject", "version", "id")}
+        if call.flag("fetchMaxId"):
+            answer["maxId"] = self._state.max_ids.get(context_of(each.subject), 0)
+        return answer
+
+    def text_by_id(self, call: Call) -> Any:
+        return self.by_id(call).schema
+
+    def _places(self, call: Call) -> Iterator[SchemaVersion]:
+        each = self.by_id(call)
+        for subject, version in sorted(self._state.ids[context_of(each.subject), each.id]):
+            found = self._state.subjects[subject][version]
+            if call.flag("deleted") or not found.deleted:
+                yield found
+
+    def subjects_of_id(self, call: Call) -> Any:
+        return sorted({each.subject for each in self._places(call)})
+
+    def versions_of_id(self, call: Call) -> Any:
+        return [{"subject": each.subject, "version": each.version} for each in self._places(call)]
+
+    def _of_guid(self, call: Call) -> Iterator[tuple[str, SchemaVersion]]:
+        for context, id_ in sorted(self._state.ids):
+            each = self._state.by_id(context, id_)
+            if each is not None and guid_of(each) == call.arguments["guid"]:
+                yield context, each
+
+    def schema_by_guid(self, call: Call) -> Any:
+        for _, each in self._of_guid(call):
+            return {key: value for key, value in shown(each).items() if key not in ("subject", "version", "id")}
+        raise schema_not_found(call.arguments["guid"])
+
+    def ids_of_guid(self, call: Call) -> Any:
+        return [{"context": context, "id": each.id} for context, each in self._of_guid(call)]
+
+    def list_versions(self, call: Call) -> Any:
+        subject = self.subject(call)
+        everything = self._state.versions(subject, deleted=True)
+        only, deleted = call.flag("deletedOnly"), call.flag("deleted")
+        found = [each.version for each in everything if (each.deleted if only else deleted or not each.deleted)]
+        if not found:
+            raise subject_not_found(subject)
+        return _page(found, call)
+
+    def version(self, call: Call) -> Any:
+        return shown(self.one_version(call))
+
+    def text_of_version(self, call: Call) -> Any:
+        return self.one_version(call).schema
+
+    def referenced_by(self, call: Call) -> Any:
+        each = self.one_version(call, deleted=True)
+        return sorted({found.id for found in self._state.referring(each.subject, each.version)})
+
+    def latest_with_metadata(self, call: Call) -> Any:
+        subject = self.subject(call)
+        keys, values = call.query.get("key", "").split(","), call.query.get("value", "").split(",")
+        wanted = {key: value for key, value in zip(keys, values, strict=False) if key}
+        for each in reversed(self._state.versions(subject, deleted=call.flag("deleted"))):
+            properties = (each.metadata or {}).get("properties") or {}
+            if all(properties.get(key) == value for key, value in wanted.items()):
+                return shown(each)
+        raise schema_not_found()
+
+    def config(self, call: Call) -> Any:
+        scope = scope_of(call)
+        if scope is None:
+            return {"compatibilityLevel": BACKWARD, **self._state.configs.get(None, {})}
+        if call.flag("defaultToGlobal"):
+            return dict(self._state.config(scope))
+        if scope not in self._state.configs:
+            raise RegistryError(40408, f"Subject '{scope}' does not have subject-level compatibility configured")
+        return dict(self._state.configs[scope])
+
+    def mode(self, call: Call) -> Any:
+        scope = scope_of(call)
+        if scope is not None and scope not in self._state.modes and not call.flag("defaultToGlobal"):
+            raise RegistryError(40409, f"Subject '{scope}' does not have subject-level mode configured")
+        return {"mode": self._state.mode(scope)}
+
+
+QUESTIONS: Final[Mapping[str, Callable[[Reading, Call], Any]]] = {
+    name: getattr(Reading, name)
+    for name in (
+        "root", "schema_types", "registry_id", "registry_version", "list_contexts", "list_subjects", "list_schemas",
+        "schema_by_id", "text_by_id", "subjects_of_id", "versions_of_id", "schema_by_guid", "ids_of_guid",
+        "list_versions", "version", "text_of_version", "referenced_by", "latest_with_metadata", "config", "mode",
+    )
+}  # fmt: skip
+
+
+def shown(each: SchemaVersion) -> dict[str, Any]:
+    """A version as answers have it."""
+    answer = {**written(each), "guid": guid_of(each), "schemaType": each.schema_type}
+    if not each.deleted:
+        del answer["deleted"]
+    if each.schema_type == AVRO:
+        del answer["schemaType"]
+    return answer
+
+
+def scope_of(call: Call) -> str | None:
+    """What a setting is of: a subject, a context, or all (None)."""
+    subject = call.arguments.get("subject")
+    if subject is None:
+        return None if call.context == DEFAULT_CONTEXT else f":{call.context}:"
+    return qualified(call.context, subject)
+
+
+def _begins(subject: str, prefix: str) -> bool:
+    if prefix == ":*:":
+        return True
+    if prefix.startswith(":"):
+        return subject.startswith(prefix)
+    return context_of(subject) == DEFAULT_CONTEXT and subject.startswith(prefix)
+
+
+def _page(found: list[Any], call: Call) -> list[Any]:
+    offset, limit = max(0, call.number("offset", 0)), call.number("limit", -1)
+    return found[offset : offset + limit if limit >= 0 else None]

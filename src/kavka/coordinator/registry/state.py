@@ -1,0 +1,182 @@
+"""What the registry remembers: subjects with their versions, ids, settings; written by `replay` alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from kavka.coordinator.registry.records import (
+    ClearSubjectKey,
+    ConfigKey,
+    DeleteSubjectKey,
+    MaxIdsKey,
+    ModeKey,
+    RegistryRecord,
+    SchemaKey,
+    SchemaVersion,
+)
+
+DEFAULT_CONTEXT: Final = "."
+READWRITE: Final = "READWRITE"
+BACKWARD: Final = "BACKWARD"
+
+Place = tuple[str, int]
+"""A subject and a version of it."""
+
+
+def context_of(subject: str) -> str:
+    """The context that a subject is in: `.name` of `:.name:subject`, else the default one."""
+    if subject.startswith(":."):
+        end = subject.find(":", 2)
+        if end > 0:
+            return subject[1:end]
+    return DEFAULT_CONTEXT
+
+
+def unqualified(subject: str) -> str:
+    """A subject's name within its context."""
+    context = context_of(subject)
+    return subject if context == DEFAULT_CONTEXT else subject[len(context) + 2 :]
+
+
+def qualified(context: str, subject: str) -> str:
+    """A subject's name as seen from a context: as it is if it names one itself."""
+    if context == DEFAULT_CONTEXT or subject.startswith(":"):
+        return subject.removeprefix(":.:")
+    return f":{context}:{subject}"
+
+
+def fingerprint(version: SchemaVersion) -> bytes:
+    """The same for schemas that are the same, references and rules included."""
+    said = [version.schema_type, version.schema, version.references, version.metadata, version.rule_set]
+    return hashlib.md5(json.dumps(said, sort_keys=True).encode(), usedforsecurity=False).digest()
+
+
+def guid_of(version: SchemaVersion) -> str:
+    """A schema's name that is the same in every registry."""
+    return str(uuid.UUID(bytes=fingerprint(version)))
+
+
+class RegistryState:
+    """The durable state of the registry."""
+
+    def __init__(self) -> None:
+        self.subjects: dict[str, dict[int, SchemaVersion]] = {}
+        self.ids: dict[tuple[str, int], set[Place]] = {}
+        """By context and id: where the schema is."""
+        self.by_content: dict[tuple[str, bytes], int] = {}
+        """By context and content: the id."""
+        self.referenced: dict[Place, set[Place]] = {}
+        """By what is referred to: who does."""
+        self.configs: dict[str | None, Mapping[str, Any]] = {}
+        self.modes: dict[str | None, str] = {}
+        self.max_ids: dict[str, int] = {}
+        """The highest id that was ever given out, by context."""
+
+    # -- the only writer ------------------------------------------------------------------------------
+
+    def replay(self, record: RegistryRecord) -> None:
+        """Take in a record of the log."""
+        match record.key:
+            case SchemaKey(subject, version):
+                self._forget((subject, version))
+                if record.value is not None:
+                    self._keep(record.value)
+            case ConfigKey(subject):
+                _put(self.configs, subject, record.value)
+            case ModeKey(subject):
+                _put(self.modes, subject, None if record.value is None else record.value.get("mode", READWRITE))
+            case DeleteSubjectKey(subject):
+                if record.value is not None:
+                    for each in list(self.subjects.get(subject, {}).values()):
+                        if each.version <= record.value["version"] and not each.deleted:
+                            self._forget((subject, each.version))
+                            self._keep(each._replace(deleted=True))
+            case ClearSubjectKey(subject):
+                for version in list(self.subjects.get(subject, ())):
+                    self._forget((subject, version))
+            case MaxIdsKey():
+                for context, highest in (record.value or {}).items():
+                    self.max_ids[context] = max(highest, self.max_ids.get(context, 0))
+
+    def _keep(self, each: SchemaVersion) -> None:
+        context, place = context_of(each.subject), (each.subject, each.version)
+        self.subjects.setdefault(each.subject, {})[each.version] = each
+        self.ids.setdefault((context, each.id), set()).add(place)
+        self.by_content.setdefault((context, fingerprint(each)), each.id)
+        self.max_ids[context] = max(each.id, self.max_ids.get(context, 0))
+        for reference in each.references:
+            target = qualified(context, reference.subject), reference.version
+            self.referenced.setdefault(target, set()).add(place)
+
+    def _forget(self, place: Place) -> None:
+        subject, version = place
+        versions = self.subjects.get(subject, {})
+        each = versions.pop(version, None)
+        if each is None:
+            return
+        if not versions:
+            del self.subjects[subject]
+        context = context_of(subject)
+        places = self.ids[context, each.id]
+        places.discard(place)
+        if not places:
+            del self.ids[context, each.id]
+            self.by_content.pop((context, fingerprint(each)), None)
+        for reference in each.references:
+            target = qualified(context, reference.subject), reference.version
+            self.referenced[target].discard(place)
+            if not self.referenced[target]:
+                del self.referenced[target]
+
+    # -- questions ------------------------------------------------------------------------------------
+
+    def versions(self, subject: str, *, deleted: bool = False) -> list[SchemaVersion]:
+        """The versions of a subject in order, those that were deleted too if asked for."""
+        found = self.subjects.get(subject, {})
+        return [found[version] for version in sorted(found) if deleted or not found[version].deleted]
+
+    def by_id(self, context: str, id_: int) -> SchemaVersion | None:
+        """A schema by its id, deleted or not: somebody may still have records of it."""
+        place = min(self.ids.get((context, id_), ()), default=None)
+        return None if place is None else self.subjects[place[0]][place[1]]
+
+    def contexts(self) -> list[str]:
+        """All contexts that have schemas, and the default one."""
+        return sorted({DEFAULT_CONTEXT, *(context for context, _ in self.ids)})
+
+    def referring(self, subject: str, version: int) -> Iterator[SchemaVersion]:
+        """Those that refer to a version and are not deleted."""
+        for place in sorted(self.referenced.get((subject, version), ())):
+            each = self.subjects[place[0]][place[1]]
+            if not each.deleted:
+                yield each
+
+    def config(self, subject: str) -> Mapping[str, Any]:
+        """What is configured for a subject, else for its context, else for all."""
+        context = context_of(subject)
+        scopes: list[str | None] = [None] if context == DEFAULT_CONTEXT else [None, f":{context}:"]
+        merged: dict[str, Any] = {"compatibilityLevel": BACKWARD}
+        for scope in (*scopes, subject):
+            merged.update(self.configs.get(scope, {}))
+        return merged
+
+    def mode(self, subject: str | None) -> str:
+        """The mode of a subject, else of its context, else of all."""
+        if self.modes.get(None) == "READONLY_OVERRIDE" or subject is None:
+            return self.modes.get(None, READWRITE)
+        context = context_of(subject)
+        for scope in (subject, *(() if context == DEFAULT_CONTEXT else (f":{context}:",)), None):
+            if scope in self.modes:
+                return self.modes[scope]
+        return READWRITE
+
+
+def _put(table: dict[str | None, Any], subject: str | None, value: Any) -> None:
+    if value is None:
+        table.pop(subject, None)
+    else:
+        table[subject] = value

@@ -1,0 +1,1 @@
+"""Time on the event loop: who has it, and for how long."""

@@ -1,0 +1,161 @@
+"""The registry of a running node, with Confluent's client and serializers."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kavka.testing import Cluster
+
+with warnings.catch_warnings():  # its HTTP library says that it will have another name
+    warnings.simplefilter("ignore")
+    from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+    from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+    from confluent_kafka.schema_registry.error import SchemaRegistryError
+    from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+    from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+ORDER = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Cluster]:
+    with Cluster(config={"kavka.registry.listener": "127.0.0.1:0"}) as running:
+        yield running
+
+
+@pytest.fixture
+def registry(node: Cluster) -> Iterator[SchemaRegistryClient]:
+    with SchemaRegistryClient({"url": node.registry}) as client:
+        yield client
+
+
+def avro(schema: Any, **more: Any) -> Schema:
+    return Schema(json.dumps(schema), "AVRO", **more)
+
+
+def test_a_schema_is_registered_found_and_deleted(registry: SchemaRegistryClient) -> None:
+    id_ = registry.register_schema("found-value", avro(ORDER))
+    assert registry.get_schema(id_).schema_str == json.dumps(ORDER, separators=(",", ":"))
+    assert registry.lookup_schema("found-value", avro(ORDER)).version == 1
+    assert registry.get_latest_version("found-value").schema_id == id_
+    assert "found-value" in registry.get_subjects()
+    assert registry.delete_subject("found-value") == [1]
+    assert registry.delete_subject("found-value", permanent=True) == [1]
+    with pytest.raises(SchemaRegistryError) as error:
+        registry.get_version("found-value", 1)
+    assert error.value.error_code == 40401
+
+
+def test_what_is_not_compatible_is_refused(registry: SchemaRegistryClient) -> None:
+    registry.register_schema("strict-value", avro(ORDER))
+    other = {**ORDER, "fields": [{"name": "id", "type": "string"}]}
+    assert not registry.test_compatibility("strict-value", avro(other))
+    with pytest.raises(SchemaRegistryError) as error:
+        registry.register_schema("strict-value", avro(other))
+    assert error.value.http_status_code == 409
+    registry.set_compatibility("strict-value", "NONE")
+    assert registry.get_compatibility("strict-value") == "NONE"
+    assert registry.register_schema("strict-value", avro(other)) > 0
+
+
+def test_schemas_refer_to_others(registry: SchemaRegistryClient) -> None:
+    registry.register_schema("address", avro({"type": "record", "name": "Address", "fields": []}))
+    reference = SchemaReference("Address", "address", 1)
+    person = {"type": "record", "name": "Person", "fields": [{"name": "home", "type": "Address"}]}
+    id_ = registry.register_schema("person-value", avro(person, references=[reference]))
+    assert registry.get_schema(id_).references == [reference]
+    with pytest.raises(SchemaRegistryError) as error:
+        registry.delete_subject("address")
+    assert error.value.error_code == 42206
+
+
+def test_records_in_avro_and_back(registry: SchemaRegistryClient) -> None:
+    context = SerializationContext("typed", MessageField.VALUE)
+    written = AvroSerializer(registry, json.dumps(ORDER))({"id": 7}, context)
+    assert AvroDeserializer(registry)(written, context) == {"id": 7}
+
+
+def test_records_in_json_and_back(registry: SchemaRegistryClient) -> None:
+    schema = json.dumps({"title": "Order", "type": "object", "properties": {"id": {"type": "integer"}}})
+    context = SerializationContext("typed-json", MessageField.VALUE)
+    written = JSONSerializer(schema, registry)({"id": 7}, context)
+    assert JSONDeserializer(schema, schema_registry_client=registry)(written, context) == {"id": 7}
+
+
+def order_class() -> Any:
+    """A message class as protoc would have made it."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    file = descriptor_pb2.FileDescriptorProto(name="order.proto", package="shop", syntax="proto3")
+    file.message_type.add(name="Order").field.add(name="id", number=1, type=3, label=1, json_name="id")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Order"))
+
+
+def test_records_in_protobuf_and_back(registry: SchemaRegistryClient) -> None:
+    order = order_class()
+    context = SerializationContext("typed-protobuf", MessageField.VALUE)
+    options = {"use.deprecated.format": False}
+    written = ProtobufSerializer(order, registry, options)(order(id=7), context)
+    assert ProtobufDeserializer(order, options, registry)(written, context) == order(id=7)
+    assert registry.get_latest_version("typed-protobuf-value").schema.schema_str == (
+        'syntax = "proto3";\npackage shop;\n\nmessage Order {\n  int64 id = 1;\n}\n'
+    )
+
+
+def test_schemas_outlive_the_node(tmp_path: Any) -> None:
+    config = {"kavka.registry.listener": "127.0.0.1:0"}
+    with Cluster(config=config, data_dir=tmp_path) as running:
+        with SchemaRegistryClient({"url": running.registry}) as client:
+            first = client.register_schema("s", avro(ORDER))
+        running.kill()
+        running.start()
+        with SchemaRegistryClient({"url": running.registry}) as client:
+            assert client.lookup_schema("s", avro(ORDER)).schema_id == first
+            assert client.register_schema("t", avro({**ORDER, "name": "Other"})) == first + 1
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "status"),
+    [
+        ("/subjects/s/versions", b"{", 400),
+        ("/subjects/s/versions", b"[" * 100_000, 400),
+        ("/subjects/s/versions", b'{"schema": "' + b"x" * (5 << 20), 413),
+        ("/subjects/s/versions", json.dumps({"schema": "[" * 100_000}).encode(), 422),
+        ("/subjects/" + "%2F" * 100 + "/versions", b'{"schema": "{}"}', 422),
+        ("/../../etc/passwd", None, 404),
+    ],
+)
+def test_a_bad_request_is_answered(node: Cluster, path: str, data: bytes | None, status: int) -> None:
+    request = urllib.request.Request(node.registry + path, data)
+    with pytest.raises(urllib.error.HTTPError) as error:
+        urllib.request.urlopen(request, timeout=30)
+    assert error.value.code == status
+    error.value.close()
+
+
+@pytest.mark.parametrize(("super_user", "allowed"), [("User:ANONYMOUS", True), ("User:admin", False)])
+def test_with_an_authorizer_a_subject_has_the_rights_of_its_topic(super_user: str, allowed: bool) -> None:
+    config = {
+        "kavka.registry.listener": "127.0.0.1:0",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": super_user,
+    }
+    with Cluster(config=config) as running, SchemaRegistryClient({"url": running.registry}) as client:
+        if allowed:
+            assert client.register_schema("s", avro(ORDER)) == 1
+            assert client.get_subjects() == ["s"]
+        else:
+            with pytest.raises(SchemaRegistryError) as error:
+                client.register_schema("s", avro(ORDER))
+            assert (error.value.http_status_code, error.value.error_code) == (403, 40301)
+            assert client.get_subjects() == []

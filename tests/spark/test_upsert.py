@@ -1,0 +1,109 @@
+"""Changes of a database, and a compacted topic, become tables with one row for each key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kavka.client.blocking import Client
+from kavka.spark.lake.iceberg import Iceberg
+from kavka.spark.lake.table import TableSpec
+from kavka.spark.pipelines.flows import start_query
+from kavka.spark.pipelines.spec import Pipeline, load
+from kavka.testing import Cluster
+
+SPEC = """
+bootstrap: {bootstrap}
+flows:
+  - name: customers
+    source:
+      topic: {topic}
+      format: json
+      schema: "id BIGINT NOT NULL, name STRING"
+      envelope: debezium
+      max_per_trigger: 3
+    sink: {{table: {{format: {form}, path: table, upsert: {{key: [id]}}}}}}
+"""
+KEYED = """
+bootstrap: {bootstrap}
+flows:
+  - name: prices
+    source: {{topic: {topic}, format: json, schema: "price DOUBLE"}}
+    transform: functions:named
+    sink: {{table: {{path: table, upsert: {{key: [sku]}}}}}}
+"""
+
+
+def run(spark: Any, pipeline: Pipeline) -> None:
+    start_query(spark, pipeline, pipeline.flow(None), once=True).awaitTermination()
+
+
+def content(spec: TableSpec | None, *names: str) -> list[tuple[Any, ...]]:
+    assert spec is not None
+    if spec.format == "delta":
+        from deltalake import DeltaTable
+
+        found = DeltaTable(spec.path).to_pyarrow_table()
+    else:
+        opened = Iceberg(spec)._open()
+        assert opened is not None
+        found = opened.scan().to_arrow()
+    return sorted(tuple(row[name] for name in names) for row in found.to_pylist())
+
+
+def change(op: str, before: Any, after: Any, *, wrapped: bool = False) -> bytes:
+    told = {"before": before, "after": after, "op": op, "ts_ms": 1_700_000_000_000, "source": {"table": "customers"}}
+    return json.dumps({"schema": {"type": "struct"}, "payload": told} if wrapped else told).encode()
+
+
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
+def test_debeziums_changes_become_the_table_that_they_tell_of(
+    form: str, client: Client, topic: Callable[..., str], spark: Any, node: Cluster, tmp_path: Path
+) -> None:
+    name = topic(partitions=1)
+    (tmp_path / "pipeline.yaml").write_text(SPEC.format(bootstrap=node.bootstrap, topic=name, form=form))
+    pipeline = load(tmp_path)
+    with client.producer() as producer:
+        for value in (
+            change("r", None, {"id": 1, "name": "one"}),
+            change("c", None, {"id": 2, "name": "two"}),
+            change("u", {"id": 1}, {"id": 1, "name": "uno"}, wrapped=True),
+            change("c", None, {"id": 3, "name": "three"}),
+            change("d", {"id": 2}, None),
+            None,
+            change("d", {"id": 3}, None),
+            change("c", None, {"id": 3, "name": "again"}),
+        ):
+            producer.send(name, value, key=b"k")
+    run(spark, pipeline)
+    spec = pipeline.flows[0].sink.table
+    assert content(spec, "id", "name", "_op") == [(1, "uno", "u"), (3, "again", "c")]
+    run(spark, pipeline)
+    assert len(content(spec, "id")) == 2
+
+
+def test_a_tombstone_deletes_the_row_of_its_key(
+    client: Client, topic: Callable[..., str], spark: Any, node: Cluster, tmp_path: Path
+) -> None:
+    name = topic(partitions=2)
+    (tmp_path / "pipeline.yaml").write_text(KEYED.format(bootstrap=node.bootstrap, topic=name))
+    (tmp_path / "functions.py").write_text(
+        "def named(frame):\n    return frame.selectExpr('string(_key) AS sku', 'price', '_offset', '_deleted')\n"
+    )
+    pipeline = load(tmp_path)
+
+    def put(**prices: float | None) -> None:
+        with client.producer() as producer:
+            for key, price in prices.items():
+                producer.send(name, None if price is None else json.dumps({"price": price}).encode(), key=key.encode())
+
+    put(a=1.0, b=2.0, c=3.0)
+    put(a=1.5, b=None)
+    run(spark, pipeline)
+    put(c=None, d=4.0)
+    run(spark, pipeline)
+    assert content(pipeline.flows[0].sink.table, "sku", "price") == [("a", 1.5), ("d", 4.0)]

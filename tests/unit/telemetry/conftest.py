@@ -1,0 +1,8 @@
+"""Lets these tests find what they share with those of the broker."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
