@@ -45,7 +45,7 @@ class Ports:
         return self.entropy(16).hex()
 
 
-AnswerRegistry = Callable[[str, str, Mapping[str, str], Any, str], Awaitable[tuple[int, Any]]]
+AnswerRegistry = Callable[[str, str, Mapping[str, str], bytes, str], Awaitable[tuple[int, Any]]]
 """Answers a method, a path, a query, a body and the client's address: with a status and a body."""
 
 

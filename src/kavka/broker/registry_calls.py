@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kavka.broker.gate import Gate, PrincipalGuard
-from kavka.coordinator.registry.calls import Call, RegistryError, Rest, call_of
+from kavka.coordinator.registry.calls import Call, RegistryError, Rest, body_of, call_of
 from kavka.coordinator.registry.reading import scope_of
 from kavka.coordinator.registry.state import qualified, unqualified
 from kavka.net.session import ANONYMOUS
@@ -58,12 +58,12 @@ class RegistryCalls:
         self._gate = gate
 
     async def answer(
-        self, method: str, path: str, query: Mapping[str, str], body: Any, client_host: str
+        self, method: str, path: str, query: Mapping[str, str], body: bytes, client_host: str
     ) -> tuple[int, Any]:
         """Status and answer of a request."""
-        rest = Rest(method, path, query, body)
         guard = self._gate.guard(ANONYMOUS, client_host)
         try:
+            rest = Rest(method, path, query, body_of(body) if body else None)
             if guard is not None:
                 await self._check(call_of(rest), guard)
         except RegistryError as error:

@@ -11,7 +11,7 @@ from kavka.console.http import HttpRequest, HttpResponse, HttpServer
 CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 MAX_BODY_BYTES: Final = 4 << 20
 
-Answer = Callable[[str, str, Mapping[str, str], Any, str], Awaitable[tuple[int, Any]]]
+Answer = Callable[[str, str, Mapping[str, str], bytes, str], Awaitable[tuple[int, Any]]]
 """Answers a method, a path, a query, a body and the client's address: with a status and a body."""
 
 
@@ -32,14 +32,7 @@ class RegistryFace:
         await self._server.run()
 
     async def _respond(self, request: HttpRequest) -> HttpResponse:
-        body = None
-        if request.body:
-            try:
-                body = json.loads(request.body)
-            except (ValueError, RecursionError):
-                return _json(400, {"error_code": 400, "message": "the body is not JSON"})
-        return _json(*await self._answer(request.method, request.path, request.query, body, request.client_host))
-
-
-def _json(status: int, body: Any) -> HttpResponse:
-    return HttpResponse(status, json.dumps(body, ensure_ascii=False).encode(), CONTENT_TYPE)
+        status, body = await self._answer(
+            request.method, request.path, request.query, request.body, request.client_host
+        )
+        return HttpResponse(status, json.dumps(body, ensure_ascii=False).encode(), CONTENT_TYPE)

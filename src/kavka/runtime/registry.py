@@ -10,7 +10,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from kavka.coordinator.registry.calls import Call, RegistryError, Reply, Rest, call_of
+from kavka.coordinator.registry.calls import Call, RegistryError, Reply, Rest, body_of, call_of
 from kavka.coordinator.registry.judging import Verdict, formatted, judge
 from kavka.coordinator.registry.machine import FORMATTED, JUDGED, Case, Registry
 from kavka.coordinator.registry.reading import QUESTIONS
@@ -136,9 +136,9 @@ def _written(rest: Rest) -> RegistryCallRequest:
 
 
 def rest_of(request: RegistryCallRequest) -> Rest:
-    """A request as it was handed on."""
+    """A request as it was handed on; raises RegistryError."""
     query: Mapping[str, str] = {each.name: each.value for each in request.query}
-    return Rest(request.method, request.path, query, None if request.body is None else json.loads(request.body))
+    return Rest(request.method, request.path, query, None if request.body is None else body_of(request.body))
 
 
 def _read(response: RegistryCallResponse) -> Reply:

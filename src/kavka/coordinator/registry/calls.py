@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
@@ -9,6 +10,7 @@ from urllib.parse import unquote
 from kavka.coordinator.registry.state import DEFAULT_CONTEXT
 
 MAX_VERSION: Final = (1 << 31) - 1
+MAX_DIGITS: Final = 10
 LATEST: Final = -1
 
 
@@ -154,6 +156,17 @@ _TREES: Final = {method: _grown(routes) for method, routes in _ROUTES.items()}
 NAMES: Final = frozenset(name for routes in _ROUTES.values() for name in routes.values())
 
 
+def body_of(data: bytes) -> Any:
+    """What the body of a request says; raises RegistryError."""
+    try:
+        body = json.loads(data)
+        if b"\\u" in data:
+            json.dumps(body, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        raise RegistryError(400, "the body is not JSON") from None
+    return body
+
+
 def call_of(rest: Rest) -> Call:
     """What a request asks for; raises RegistryError."""
     steps = [unquote(step) for step in rest.path.strip("/").split("/") if step]
@@ -191,7 +204,7 @@ def version_number(text: str) -> int:
     """A version as a path names it: a number, or the latest; raises RegistryError."""
     if text in ("latest", "-1"):
         return LATEST
-    if text.isdecimal() and 1 <= int(text) <= MAX_VERSION:
+    if text.isdecimal() and len(text) <= MAX_DIGITS and 1 <= int(text) <= MAX_VERSION:
         return int(text)
     raise RegistryError(
         42202,

@@ -51,7 +51,7 @@ class JsonSchema:
             key = step.replace("~1", "/").replace("~0", "~")
             if isinstance(found, dict) and key in found:
                 found = found[key]
-            elif isinstance(found, list) and key.isdigit() and int(key) < len(found):
+            elif isinstance(found, list) and key in map(str, range(len(found))):
                 found = found[int(key)]
             else:
                 raise SchemaError(f"$ref {reference}: there is nothing at {step}")

@@ -91,10 +91,14 @@ class _Parser:
     def _integer(self, what: str) -> int:
         if self._kind != "number" or not _INTEGER.fullmatch(self._token):
             raise self._wrong(what)
-        text = self._take()
-        if text.lstrip("-").startswith("0") and text.lstrip("-").isdigit():
-            return int(text, 8)
-        return int(text, 0)
+        text = self._token
+        octal = text.lstrip("-").startswith("0") and text.lstrip("-").isdecimal()
+        try:
+            number = int(text, 8 if octal else 0)
+        except ValueError:  # 09, or more digits than anybody counts
+            raise self._wrong(what) from None
+        self._take()
+        return number
 
     def _string(self) -> str:
         if self._kind != "string":

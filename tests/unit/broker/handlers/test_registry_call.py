@@ -63,3 +63,10 @@ def test_a_path_that_there_is_not_is_one_too(handed_on: Any) -> None:
 def test_a_node_that_does_not_decide_says_so(handed_on: Any) -> None:
     with pytest.raises(NotCoordinator):
         handed_on(Registry(NotCoordinator("another node leads it")))
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xfe\xff\xfe", b"[" * 100_000, b"9" * 5000, b'{"schema":"\\ud800"}'])
+def test_a_body_that_is_not_json_is_refused(handed_on: Any, body: bytes) -> None:
+    answer = handed_on(Registry(), method="POST", body=body)
+    assert (answer.error_code, answer.status) == (0, 400)
+    assert json.loads(answer.body) == {"error_code": 400, "message": "the body is not JSON"}

@@ -152,6 +152,8 @@ def test_a_descriptor_says_what_the_text_says(text: str) -> None:
     [
         ("message", "line 1: expected the name"),
         ("message M {\n  string a;\n}", "line 2: expected '='"),
+        ("message M {\n  string a = 09;\n}", "line 2: expected"),
+        ("message M { string a = " + "1" * 5000 + "; }", "line 1: expected"),
         ("message M { string a = 1; int32 b = 1; }", "number 1"),
         ("message M { string a = 0; }", "number 0"),
         ("message M { string a = 19500; }", "19500"),
