@@ -98,7 +98,7 @@ class Load:
             acked = {(offset, number) for number, offset, _ in self.acked[index] if offset is not None}
             lost = (acked - set(rows)) | {(-1, number) for number, _, _ in self.acked[index] if number not in there}
             assert not lost, f"{len(lost)} acknowledged records of partition {index} are lost: {sorted(lost)[:5]}"
-            assert len(there) == len(numbers), f"partition {index} has records twice: {doubles(numbers)[:5]}"
+            assert len(there) == len(numbers), f"partition {index} has records twice: {doubles(rows)}"
             assert numbers == sorted(numbers), f"partition {index} is out of order"
         return sum(map(len, found.values()))
 
@@ -127,10 +127,12 @@ class Load:
             self.acked[message.partition()].append((int(value), message.offset(), time.monotonic()))
 
 
-def doubles(numbers: list[int]) -> list[int]:
-    """The numbers that are there more than once."""
-    seen: set[int] = set()
-    return [number for number in numbers if number in seen or seen.add(number)]  # type: ignore[func-returns-value]
+def doubles(rows: list[tuple[int, int]]) -> dict[int, list[int]]:
+    """The numbers that are there more than once, and where."""
+    places: dict[int, list[int]] = defaultdict(list)
+    for offset, number in rows:
+        places[number].append(offset)
+    return {number: offsets for number, offsets in places.items() if len(offsets) > 1}
 
 
 def read_all(bootstrap: str, topic: str, partitions: int, timeout: float = 60.0) -> dict[int, list[tuple[int, int]]]:

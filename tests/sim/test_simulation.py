@@ -13,7 +13,7 @@ from kavka.testing.sim.workloads import all_workloads
 from scale import FULL, rounds
 from sim.planted import PLANTED
 
-SEEDS = range(rounds(10_000, 12))
+SEEDS = range(rounds(10_000, 40))
 SEEDS_FOR_A_BUG = 200
 SEEDS_FOR_LINES = range(rounds(20, 3))
 WELL_SIMULATED = {
@@ -36,9 +36,9 @@ def test_no_run_breaks_a_promise() -> None:
         f"replay with python -m kavka.testing.sim --seeds {seed}: {why}" for seed, why in failed
     )
     runs = [result for result in found if isinstance(result, RunOutcome)]
-    assert min(run.seconds for run in runs) >= 25
-    assert min(run.faults for run in runs) >= 3
-    assert sum(run.elections for run in runs) > 2 * len(runs)
+    assert min(run.seconds for run in runs) >= 6
+    assert min(run.faults for run in runs) >= 1
+    assert sum(run.elections for run in runs) > len(runs)
     done = {name for run in runs for name, count in run.counts.items() if count}
     assert done >= {
         "acknowledged jobs",

@@ -44,7 +44,7 @@ class LogDir:
         self.cordoned = False
         """Whether no new replica goes there."""
         self.disk_error: str | None = None
-        """What the disk last refused, outside of any log."""
+        """What the disk has refused, until that is looked at."""
         self.replicas = 0
 
     @property

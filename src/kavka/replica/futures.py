@@ -140,6 +140,7 @@ class Futures:
 
     def add(self, future: FutureReplica) -> None:
         """A new one, or one that was found on disk."""
+        self._replicas.watch(future.log)
         future.directory.replicas += 1
         self._by_partition[future.topic_partition] = future
         for told in self._watchers:

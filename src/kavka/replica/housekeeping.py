@@ -65,7 +65,7 @@ class Housekeeping:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            await attempt(self.check_logs)
+            await attempt(self.check_dirs)
             await attempt(self.flush)
             await attempt(self.remove_deleted)
 
@@ -97,9 +97,9 @@ class Housekeeping:
             for partition in partitions:
                 partition.log.remove_expired_producers(self._clock.now_ms())
 
-    async def check_logs(self) -> None:
-        """Give up directories with logs that failed."""
-        self._replicas.check_logs()
+    async def check_dirs(self) -> None:
+        """Give up directories whose disk has refused something."""
+        self._replicas.check_dirs()
 
     async def flush(self) -> None:
         """Force to disk what has been rolled, and logs whose flush.ms has passed."""

@@ -47,6 +47,7 @@ from kavka.replication.throttle import Throttle
 from kavka.storage import files
 from kavka.storage.disk import Disk
 from kavka.storage.log import Log
+from kavka.storage.segments import LogFiles
 
 logger = logging.getLogger(__name__)
 
@@ -352,6 +353,7 @@ class ReplicaManager:
     def _add(self, hosted: HostedTopic, index: int, new: Log, directory: LogDir, high_watermark: int = 0) -> Partition:
         partition = Partition(self, new.topic_partition, hosted.id, new, hosted.rules, high_watermark)
         partition.tier = self._tier_of(hosted.id, new.topic_partition, hosted.rules)
+        self.watch(new)
         hosted.partitions[index] = partition
         directory.replicas += 1
         self._dir_of[new.topic_partition] = directory
@@ -416,16 +418,26 @@ class ReplicaManager:
         """The replicas that lie in offline directories."""
         return ((tp, directory) for tp, directory in list(self._dir_of.items()) if not directory.online)
 
-    def check_logs(self) -> None:
+    def watch(self, log: Log) -> None:
+        """Hear at once what the disk refuses to a log of this node."""
+        log.on_disk_error = self._disk_refused
+
+    def _disk_refused(self, log: LogFiles, why: str) -> None:
+        """Let nothing more be written to the directory of a log, if other directories or nodes can stand in for it.
+
+        Not even the next request: it would be refused for a gap in its producer's sequence, and the producer would
+        number anew what another replica has already.
+        """
+        directory = next(each for each in self.dirs if log.path.startswith(f"{each.path}/"))
+        directory.disk_error = why
+        self.check_dirs()
+
+    def check_dirs(self) -> None:
         """Give up the directories whose disk refused something, if other directories or nodes can stand in for them."""
-        for partition in self:
-            if partition.disk_error is not None and partition.topic_partition in self._dir_of:
-                self.directory_of(partition).disk_error = partition.disk_error
-        for future in self.futures:
-            future.directory.disk_error = future.disk_error or future.directory.disk_error
         for directory in self.dirs:
-            if directory.online and directory.disk_error is not None and self._expendable(directory):
-                self.take_offline(directory, directory.disk_error)
+            why, directory.disk_error = directory.disk_error, None
+            if directory.online and why is not None and self._expendable(directory):
+                self.take_offline(directory, why)
 
     def _expendable(self, directory: LogDir) -> bool:
         if len(self.brokers) > 1:

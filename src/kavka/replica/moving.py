@@ -78,7 +78,7 @@ class Moving:
             return self._stands(future) and await self._advance(future)
         except KafkaStorageError as error:
             logger.error("%s: moving to %s failed: %s", tp, future.directory.path, error)
-            self._replicas.check_logs()
+            self._replicas.check_dirs()
             if self._stands(future):
                 self._replicas.futures.drop(future, "the disk refused it")
             return True
@@ -122,7 +122,7 @@ class Moving:
             read = asyncio.get_running_loop().run_in_executor(None, file.read_at, piece.position, piece.length)
             data = await read
         except OSError as error:
-            current.disk_error = str(error)
+            self._replicas.directory_of(future.current).disk_error = str(error)
             raise KafkaStorageError(f"cannot read {future.topic_partition}: {error}") from error
         finally:
             file.unpin()

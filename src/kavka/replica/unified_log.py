@@ -125,11 +125,6 @@ class UnifiedLog:
         return self.log.failed
 
     @property
-    def disk_error(self) -> str | None:
-        """What the disk last refused, whether or not the log can go on."""
-        return self.log.disk_error
-
-    @property
     def producers(self) -> ProducerStates:
         """The producers that the log remembers, and their transactions."""
         return self.log.producers

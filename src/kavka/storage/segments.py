@@ -7,7 +7,7 @@ refuses everything from then on.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
 from typing import NamedTuple, NoReturn
@@ -50,11 +50,11 @@ class LogFiles:
         "_unsynced",
         "config",
         "disk",
-        "disk_error",
         "epochs",
         "failed",
         "generation",
         "log_end_offset",
+        "on_disk_error",
         "path",
         "recovery_point",
         "topic_partition",
@@ -78,8 +78,8 @@ class LogFiles:
         self.epochs = epochs
         self.recovery_point = segments[0].base_offset
         self.failed: str | None = None
-        self.disk_error: str | None = None
-        """What the disk last refused, whether or not the log can go on."""
+        self.on_disk_error: Callable[[LogFiles, str], None] | None = None
+        """Told at once what the disk has refused, whether or not the log can go on."""
         self.generation = 0  # goes up whenever the log is cut at its end
         self._segments = segments
         self._active = segments[-1]
@@ -121,11 +121,11 @@ class LogFiles:
         try:
             segment.append(buffers, length, marks, self.config)
         except OSError as error:
-            self.disk_error = str(error)
             try:
                 segment.file.truncate(segment.size)
             except OSError as second:
                 self.failed = f"{segment.file.path} cannot be cut back after a failed write: {second}"
+            self._refused(str(error))
             raise KafkaStorageError(f"cannot append to {self.topic_partition}: {error}") from error
 
     def _begin_segment(self, base_offset: int, now_ms: int) -> Segment:
@@ -356,9 +356,14 @@ class LogFiles:
             self._cannot_read(error)
 
     def _cannot_read(self, error: OSError) -> NoReturn:
-        self.disk_error = str(error)
+        self._refused(str(error))
         raise KafkaStorageError(f"cannot read from {self.topic_partition}: {error}") from error
 
     def _fail(self, action: str, error: OSError) -> NoReturn:
-        self.failed = self.disk_error = f"{self.topic_partition} could not {action}: {error}"
-        raise KafkaStorageError(self.failed) from error
+        self.failed = why = f"{self.topic_partition} could not {action}: {error}"
+        self._refused(why)
+        raise KafkaStorageError(why) from error
+
+    def _refused(self, why: str) -> None:
+        if self.on_disk_error is not None:
+            self.on_disk_error(self, why)

@@ -7,15 +7,18 @@ import threading
 from pathlib import Path
 
 import pytest
+from followed import Replicated
 from held import FaultyDisk, Held
 
 from kavka.metadata.image.configs import ResourceType
 from kavka.model.clock import ManualClock
-from kavka.model.errors import KafkaStorageError
+from kavka.model.errors import KafkaStorageError, NotLeaderOrFollower
 from kavka.model.types import Uuid
+from kavka.records.builder import BatchBuilder
 from kavka.replica.checkpoints import Checkpoints
 from kavka.replica.dirs import choose, cordon, offline_ids
 from kavka.replica.loading import Loading
+from kavka.replica.partition import Partition
 from kavka.replica.placing import Placement, Placing
 from kavka.replica.syncing import Syncer
 from kavka.storage import files
@@ -62,7 +65,8 @@ def test_a_disk_that_refuses_anything_takes_its_own_directory_offline(three: Hel
     disk.faults = {kind: "data-2"}
     with pytest.raises(KafkaStorageError):
         refuse(three, lost, kind)
-    three.replicas.check_logs()
+    if kind == "replace":
+        three.replicas.check_dirs()
     assert offline_ids(three.replicas.dirs) == [SECOND]
     with pytest.raises(KafkaStorageError, match="offline log directory"):
         three.replicas.find("orders", lost.topic_partition.partition)
@@ -73,6 +77,46 @@ def test_a_disk_that_refuses_anything_takes_its_own_directory_offline(three: Hel
             three.produce(partition)
     three.topic("later", 4)
     assert set(paths(three, "later")) == {"data", "data-3"}
+
+
+def test_what_follows_a_refused_write_is_no_gap_in_its_producers_sequence(three: Held, disk: FaultyDisk) -> None:
+    """Else an idempotent producer would number anew what is on its way, and another replica may have that already."""
+    three.topic("orders", 3)
+    partitions = [three.replicas.find("orders", index) for index in range(3)]
+    (lost,) = (partition for partition in partitions if "data-2" in partition.log.path)
+    three.topic("later", 3)
+    (beside,) = (p for p in three.replicas if "data-2" in p.log.path and p is not lost)
+    append(three, lost, 0)
+    append(three, beside, 0)
+    disk.faults = {"write": lost.log.path}
+    with pytest.raises(KafkaStorageError):
+        append(three, lost, 1)
+    disk.faults = {}
+    for partition in (lost, beside):
+        with pytest.raises(KafkaStorageError):
+            three.replicas.find(*partition.topic_partition)
+        with pytest.raises(NotLeaderOrFollower):
+            append(three, partition, 2)
+
+
+def append(held: Held, partition: Partition, sequence: int) -> None:
+    """Append one record of an idempotent producer."""
+    builder = BatchBuilder(producer_id=7, producer_epoch=0, base_sequence=sequence)
+    builder.append(b"k", b"v", held.clock.now_ms())
+    partition.append(memoryview(builder.build()), -1, held.clock.now_ms(), 13)
+
+
+def test_what_the_disk_refused_while_it_was_the_only_one_is_forgotten(three: Held, disk: FaultyDisk) -> None:
+    three.topic("alone", 3)
+    partition = next(partition for partition in three.replicas if Path(partition.log.path).parent.name == "data")
+    disk.faults = {"write": "data/"}
+    with pytest.raises(KafkaStorageError):
+        three.produce(partition)
+    disk.faults = {}
+    Replicated(three)
+    three.replicas.check_dirs()
+    assert offline_ids(three.replicas.dirs) == []
+    assert three.produce(partition).first_offset == 0
 
 
 def refuse(held: Held, partition, kind: str) -> None:
@@ -118,7 +162,6 @@ def test_the_only_disk_of_a_node_alone_is_kept_whatever_it_refuses(held: Held, d
     disk.faults = {"write": ""}
     with pytest.raises(KafkaStorageError):
         held.produce(partition)
-    held.replicas.check_logs()
     disk.faults = {}
     assert held.produce(partition).first_offset == 0
 
@@ -128,7 +171,6 @@ def test_a_node_alone_keeps_the_directory_of_its_metadata_log(three: Held, disk:
     disk.faults = {"write": "data/"}
     with pytest.raises(KafkaStorageError):
         three.produce(three.replicas.find("orders", 0))
-    three.replicas.check_logs()
     assert offline_ids(three.replicas.dirs) == []
     three.replicas.take_offline(three.replicas.dirs[0], "pulled out")
     with pytest.raises(KafkaStorageError, match="the metadata log lies in it"):

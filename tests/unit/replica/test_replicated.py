@@ -303,10 +303,11 @@ def test_a_partition_that_moves_away_is_deleted(replicated, held):
     assert len(held.replicas.removals.deleted) == 1
 
 
-def test_a_directory_with_a_failed_log_goes_offline_where_another_node_can_stand_in(replicated, held):
+def test_a_directory_with_a_failed_log_goes_offline_where_another_node_can_stand_in(replicated, held, disk):
     other = replicated.topic("other", (1, 2))
-    other.log.disk_error = "the disk said no"
-    held.replicas.check_logs()
+    disk.faults = {"write": "other"}
+    with pytest.raises(KafkaStorageError):
+        held.produce(other)
     assert not held.replicas.dirs[0].online
     for name in ("orders", "other"):
         assert held.replicas.held(name, 0) is None
@@ -316,14 +317,16 @@ def test_a_directory_with_a_failed_log_goes_offline_where_another_node_can_stand
     topic = held.machine.image.topics.by_name["orders"]
     with pytest.raises(KafkaStorageError):
         held.replicas.update(topic, 0)
-    held.replicas.check_logs()
     held.delete("orders")
     with pytest.raises(UnknownTopicOrPartition):
         held.replicas.find("orders", 0)
 
 
-def test_the_only_directory_of_the_only_node_stays_in_use(held):
+def test_the_only_directory_of_the_only_node_stays_in_use(held, disk):
     partition, other = held.topic("orders"), held.topic("other")
-    partition.log.failed = partition.log.disk_error = "the disk said no"
-    held.replicas.check_logs()
+    disk.faults = {"sync": "orders"}
+    held.produce(partition)
+    with pytest.raises(KafkaStorageError):
+        partition.log.sync()
+    assert partition.failed is not None
     assert held.produce(other).first_offset == 0

@@ -23,6 +23,10 @@ from kavka.testing.sim.world import World
 
 START_SECONDS: Final = 30.0
 TROUBLE_SECONDS: Final = 25.0
+SHORT_TROUBLE_SECONDS: Final = (6.0, 15.0)
+SMALL_SHARE: Final = 0.8
+"""How many of the runs have a few workloads and a short trouble: many small runs find more than a few large ones."""
+FEW: Final = (1, 1, 2, 3)
 CALM_SECONDS: Final = 120.0
 """How long a cluster may take to be well again once nothing hinders it."""
 FINISH_SECONDS: Final = 120.0
@@ -98,8 +102,8 @@ class SimCluster:
         count = nodes or chance.choice((3, 3, 4, 5))
         self._static = chance.random() < 0.2
         """Whether the configuration names the voters, and not the log: then they stay what they are."""
-        chosen = all_workloads() if workloads is None else workloads
-        self.workloads = [workload() for workload in chosen if workloads is not None or world.chance(workload.share)]
+        self._trouble_seconds = TROUBLE_SECONDS
+        self.workloads = [workload() for workload in (self._draw() if workloads is None else workloads)]
         self.bucket = Bucket()
         self.nodes = [
             SimNode(self.network, id_, self._settings(id_, count), self.bucket) for id_ in range(1, count + 1)
@@ -108,6 +112,14 @@ class SimCluster:
         self.faults = Faults(self)
         self._stages: dict[Workload, str] = {}
         self._clients = 0
+
+    def _draw(self) -> Sequence[type[Workload]]:
+        """What a run is to do, by chance: a little, or nearly everything."""
+        world, workloads = self.world, all_workloads()
+        if world.chance(SMALL_SHARE):
+            self._trouble_seconds = world.between(*SHORT_TROUBLE_SECONDS)
+            return world.random.sample(workloads, world.random.choice(FEW))
+        return [workload for workload in workloads if world.chance(workload.share)]
 
     def _settings(self, id_: int, count: int) -> dict[str, str]:
         address = f"10.0.0.{id_}"
@@ -156,7 +168,7 @@ class SimCluster:
         self._until(START_SECONDS, "the workloads do not begin", lambda: self._are("running"))
         self.checks.start()
         self.faults.start()
-        world.run_until(world.now + TROUBLE_SECONDS)
+        world.run_until(world.now + self._trouble_seconds)
         self.faults.stop()
         self._until(CALM_SECONDS, "the cluster is not well though nothing hinders it", self.checks.all_is_well)
         self.busy = False
