@@ -69,7 +69,7 @@ from kavka.raft.messages import (
     VoterChangeReply,
     VoteReply,
 )
-from kavka.raft.voters import NOBODY, ReplicaKey
+from kavka.raft.voters import NOBODY, ReplicaKey, VoterSet
 from kavka.records.control import QuorumMessage
 from kavka.storage.disk import Disk
 from kavka.storage.loader import LoadReport
@@ -172,6 +172,7 @@ class RaftDriver(QuorumView):
             self.log.log.sync()  # what this node votes and fetches by must be on the disk
         if not history.voters and not self.settings.bootstrap:
             raise KafkaStorageError(f"{self.log.path} names no voter: the directory is not formatted for this node")
+        self._require_possible_leader(history.voters)
         self._raft = Raft(
             self.replica.voter,
             self.log,
@@ -184,6 +185,16 @@ class RaftDriver(QuorumView):
         )
         raft = self._raft
         self.feed(lambda: raft.start(self.now_ms()))
+
+    def _require_possible_leader(self, voters: VoterSet) -> None:
+        """Raise where nobody can ever lead: the only voter has the id of this node, but another directory's."""
+        me, only = self.replica.voter.key, voters.get(self.replica.voter.key.id)
+        if only is not None and len(voters) == 1 and not voters.is_voter(me):
+            raise KafkaStorageError(
+                f"{self.log.path}: the only voter is node {me.id} with directory id {only.key.directory_id}, and "
+                f"meta.properties says {me.directory_id}: it is damaged, or from elsewhere. Write "
+                f"directory.id={only.key.directory_id} there if this is that directory"
+            )
 
     def _read_state(self) -> ElectionState | None:
         state = read_quorum_state(self.log.disk, self.log.path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -84,6 +85,13 @@ def test_a_voter_that_listens_elsewhere_writes_that_down_when_it_leads(node):
 def test_a_directory_that_names_no_voter_is_not_this_nodes(node):
     os.unlink(f"{node.log_dir}/{0:020d}-{0:010d}.checkpoint")
     with pytest.raises(KafkaStorageError, match="not formatted"):
+        node.loop().start()
+
+
+def test_a_node_that_can_never_have_a_leader_does_not_start(node):
+    known = node.dirs.metadata_directory_id
+    node.dirs = replace(node.dirs, directory_ids={path: Uuid(b"o" * 16) for path in node.dirs.directory_ids})
+    with pytest.raises(KafkaStorageError, match=f"meta.properties.*directory.id={known}"):
         node.loop().start()
 
 
