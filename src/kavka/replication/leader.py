@@ -87,6 +87,11 @@ class Follower:
             self.leader_end_at_fetch = end_offset
             self.fetched_ms = now_ms if in_sync else NEVER_MS
 
+    def put_out(self) -> None:
+        """The controller has taken it out of the ISR, for its disk may have failed: it has to fetch before it is back."""
+        self.log_end_offset = UNKNOWN
+        self.caught_up_ms = self.fetched_ms = NEVER_MS
+
     def fetched(self, offset: int, log_start_offset: int, broker_epoch: int, end_offset: int, now_ms: int) -> None:
         """It has fetched from an offset, and so has everything before it."""
         if offset >= end_offset:
@@ -150,6 +155,8 @@ class PartitionLeader:
         known = self.followers if leader_epoch <= self.epoch + 1 else {}
         self.followers = {id_: known.get(id_) or Follower(id_) for id_ in replicas if id_ != self.node_id}
         self.partition_epoch = partition_epoch
+        for id_ in set(self.isr).difference(isr).intersection(self.followers):
+            self.followers[id_].put_out()
         self._commit(isr)
         if leader_epoch > self.epoch:
             self.epoch = leader_epoch

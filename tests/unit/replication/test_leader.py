@@ -217,6 +217,19 @@ class TestExpanding:
         except NotLeaderOrFollower:
             assert broker == Broker(31)
 
+    def test_who_was_taken_out_by_the_controller_joins_when_it_fetches_again(self):
+        """The broker lives, but the disk of its replica may have failed: what it once fetched says nothing."""
+        partition = Partition()
+        partition.fetch(2, 100)
+        partition.fetch(3, 100)
+        partition.leader.lead(5, 8, (1, 2, 3), (1, 2), 100, partition.now_ms)
+        gone = partition.leader.follower(3, 5)
+        assert partition.leader.expand(gone, partition.high_watermark, partition.brokers) is None
+        partition.append()
+        partition.fetch(2, 101)
+        assert partition.high_watermark == 101
+        assert partition.fetch(3, 101) is not None
+
     def test_a_follower_that_tells_no_broker_epoch_may_join(self):
         partition = Partition(isr=(1, 2))
         assert partition.fetch(3, 100, epoch=ANY_EPOCH).isr[-1] == BrokerEpoch(3, ANY_EPOCH)
