@@ -126,8 +126,7 @@ def mend(path: Path) -> None:
 
 
 @pytest.mark.apart
-@pytest.mark.skipif(not FULL, reason="fails now and then, by records that are there twice: KAVKA_SCALE=full runs it")
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(3600 if FULL else 300)
 def test_a_directory_that_fails_takes_nothing_else_with_it(small_disks: Path, rng: random.Random) -> None:
     config = {"min.insync.replicas": "2", "log.segment.bytes": "1048576"}
     program = [sys.executable, SCRIPT]
@@ -163,7 +162,7 @@ def test_a_directory_that_fails_takes_nothing_else_with_it(small_disks: Path, rn
 
 
 @pytest.mark.apart
-@pytest.mark.timeout(3600 if rounds(1, 0) else 300)
+@pytest.mark.timeout(3600 if FULL else 300)
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_replicas_move_between_directories_while_they_are_written_to(nodes: int, rng: random.Random) -> None:
     partitions = 3
