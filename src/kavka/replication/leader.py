@@ -88,7 +88,7 @@ class Follower:
             self.fetched_ms = now_ms if in_sync else NEVER_MS
 
     def put_out(self) -> None:
-        """The controller has taken it out of the ISR, for its disk may have failed: it has to fetch before it is back."""
+        """The controller has taken it out of the ISR, perhaps for a failed disk: it has to fetch before it is back."""
         self.log_end_offset = UNKNOWN
         self.caught_up_ms = self.fetched_ms = NEVER_MS
 
