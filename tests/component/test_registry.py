@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -159,3 +162,32 @@ def test_with_an_authorizer_a_subject_has_the_rights_of_its_topic(super_user: st
                 client.register_schema("s", avro(ORDER))
             assert (error.value.http_status_code, error.value.error_code) == (403, 40301)
             assert client.get_subjects() == []
+
+
+PLAIN_NODE = """
+import os, signal, sys, threading, time
+from kavka.cli.app import main
+
+data_dir, ready_file = sys.argv[1:]
+
+def stop_when_ready():
+    while not os.path.exists(ready_file):
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGTERM)  # what is loaded after that is loaded before the node stops
+
+threading.Thread(target=stop_when_ready, daemon=True).start()
+try:
+    main(["serve", "--data-dir", data_dir, "--listen", "127.0.0.1:0", "--ready-file", ready_file])
+except SystemExit as status:
+    assert not status.code
+print(*sorted(sys.modules))
+"""
+
+
+def test_a_node_without_a_registry_imports_none(tmp_path: Path) -> None:
+    arguments = [sys.executable, "-c", PLAIN_NODE, str(tmp_path / "data"), str(tmp_path / "ready")]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=60)
+    loaded = done.stdout.split()
+    assert "kavka.broker.handlers.registry_call" in loaded  # every handler was bound
+    heavy = ("kavka.coordinator.registry", "kavka.runtime.registry", "kavka.broker.registry_calls", "kavka.console")
+    assert [name for name in loaded if name in heavy or name.startswith(heavy[0])] == []

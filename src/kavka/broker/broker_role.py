@@ -369,9 +369,9 @@ class BrokerRole:
         """Whether no controller has heard of this broker for a whole session."""
         return self._lifecycle.unheard
 
-    def registry(self) -> RegistryService:
+    async def registry(self) -> RegistryService:
         """Who answers for the schema registry; makes the coordinators."""
-        return self._coordinating.registry()
+        return await self._coordinating.registry()
 
     async def bind_all(self) -> None:
         """Load the coordinators and every handler, so that no first request waits for one."""

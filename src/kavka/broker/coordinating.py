@@ -123,11 +123,12 @@ class Coordinating:
             self._verification = next(service for service in self if isinstance(service, Verification))
         return self._verification
 
-    def registry(self) -> RegistryService:
+    async def registry(self) -> RegistryService:
         """Who answers for the schema registry."""
-        from kavka.runtime.registry import RegistryService
+        from kavka.runtime.registry_door import RegistryDoor
 
-        return next(service for service in self if isinstance(service, RegistryService))
+        door = next(service for service in self if isinstance(service, RegistryDoor))
+        return await door.open()
 
     @property
     def share_leader(self) -> ShareLeader | None:

@@ -6,7 +6,7 @@ the topic may read, register and delete its schemas.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from kavka.broker.gate import Gate, PrincipalGuard
@@ -53,7 +53,7 @@ def topic_of(subject: str) -> str:
 class RegistryCalls:
     """Lets clients do what they may."""
 
-    def __init__(self, service: Callable[[], RegistryService], gate: Gate) -> None:
+    def __init__(self, service: Callable[[], Awaitable[RegistryService]], gate: Gate) -> None:
         self._service = service
         self._gate = gate
 
@@ -68,7 +68,7 @@ class RegistryCalls:
                 await self._check(call_of(rest), guard)
         except RegistryError as error:
             return error.status, {"error_code": error.code, "message": error.message}
-        reply = await self._service().answer(rest)
+        reply = await (await self._service()).answer(rest)
         if guard is not None and call_of(rest).name == "list_subjects" and reply.status == 200:
             return 200, [each for each in reply.body if _describes(guard, each)]
         return reply.status, reply.body
@@ -98,7 +98,7 @@ class RegistryCalls:
     async def _describes_id(self, call: Call, guard: PrincipalGuard) -> bool:
         """Whether one of the subjects that a schema is in may be seen."""
         path = f"/contexts/:{call.context}:/schemas/ids/{call.arguments['id']}/versions"
-        reply = await self._service().answer(Rest("GET", path, {**call.query, "deleted": "true"}))
+        reply = await (await self._service()).answer(Rest("GET", path, {**call.query, "deleted": "true"}))
         if reply.status != 200:
             return True  # there is nothing to be seen
         return any(_describes(guard, each["subject"]) for each in reply.body)

@@ -74,7 +74,7 @@ class RegistryService:
             try:
                 return await self._once(rest)
             except RegistryError as error:
-                return Reply(error.status, {"error_code": error.code, "message": error.message})
+                return _refused(error)
             except KafkaError as error:
                 if not isinstance(error, PASSING) or clock.monotonic_ms() + pause_ms > until_ms:
                     return Reply(500, {"error_code": 50003, "message": f"the registry cannot be reached: {error}"})
@@ -92,6 +92,20 @@ class RegistryService:
         if leader != self._reach.node_id:
             return _read(await self._reach.ask(leader, _written(rest)))
         return await self.decide(call)
+
+    async def handed_on(self, request: RegistryCallRequest) -> RegistryCallResponse:
+        """The answer to a request that another node was asked; raises KafkaError if this one does not lead the log."""
+        try:
+            reply = await self.decide(call_of(rest_of(request)))
+        except RegistryError as error:
+            reply = _refused(error)
+        return RegistryCallResponse(
+            throttle_time_ms=0,
+            error_code=0,
+            error_message=None,
+            status=reply.status,
+            body=json.dumps(reply.body).encode(),
+        )
 
     async def decide(self, call: Call) -> Reply:
         """Answer a request on the node that leads the log; raises RegistryError, or KafkaError if another one does."""
@@ -119,6 +133,10 @@ class RegistryService:
     async def _off_loop(self, function: Callable[..., Any], *arguments: Any) -> Any:
         async with self._judging:
             return await self._reach.off_loop(function, *arguments)
+
+
+def _refused(error: RegistryError) -> Reply:
+    return Reply(error.status, {"error_code": error.code, "message": error.message})
 
 
 def _decided(machine: Registry, call: Call, case: Case, verdict: Verdict) -> Transition[Reply | None]:

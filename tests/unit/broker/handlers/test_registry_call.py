@@ -11,9 +11,10 @@ from kavka.broker.handlers.registry_call import registry_call
 from kavka.coordinator.registry.calls import Call, RegistryError, Reply
 from kavka.model.errors import NotCoordinator
 from kavka.protocol.schemas.registry_call import QueryParameter, RegistryCallRequest
+from kavka.runtime.registry import RegistryService
 
 
-class Registry:
+class Registry(RegistryService):
     """Says what it was asked."""
 
     def __init__(self, error: Exception | None = None) -> None:
@@ -27,11 +28,21 @@ class Registry:
         return Reply(200, {"id": 7})
 
 
+class Door:
+    """Leads to a registry at once."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+
+    async def open(self) -> Registry:
+        return self.registry
+
+
 @pytest.fixture
 def handed_on(ask: Any) -> Any:
     def call(registry: Registry, **fields: Any) -> Any:
         said = {"method": "GET", "path": "/subjects/s/versions", "query": [], "body": None, **fields}
-        return ask(registry_call, RegistryCallRequest(**said), 0, registry)
+        return ask(registry_call, RegistryCallRequest(**said), 0, Door(registry))
 
     return call
 
