@@ -369,6 +369,10 @@ class BrokerRole:
         """Whether no controller has heard of this broker for a whole session."""
         return self._lifecycle.unheard
 
+    def listen(self, listener: BoundListener) -> None:
+        """Serve one more listener, until the broker stops."""
+        self._server.listen(listener)
+
     async def registry(self) -> RegistryService:
         """Who answers for the schema registry; makes the coordinators."""
         return await self._coordinating.registry()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kavka.model.types import Uuid
-from kavka.net.server import BoundListener, SocketOptions, bind
+from kavka.net.server import BoundListener, Served, SocketOptions, bind
+from kavka.net.session import Session
+from kavka.net.transport import Transport
 from kavka.quorum.format import random_id
 from kavka.storage.compaction import CompactionPlan, CompactionResult
 from kavka.storage.disk import Disk
@@ -45,18 +47,15 @@ class Ports:
         return self.entropy(16).hex()
 
 
-AnswerRegistry = Callable[[str, str, Mapping[str, str], bytes, str], Awaitable[tuple[int, Any]]]
-"""Answers a method, a path, a query, a body and the client's address: with a status and a body."""
-
-
 class RegistryFace(Protocol):
-    """What clients reach the registry by."""
+    """What clients speak to the registry by."""
 
-    async def open(self) -> str:
-        """Listen; the address that was bound."""
+    def connect(self, session: Session, transport: Transport, on_close: Callable[[Served], None], /) -> Served:
+        """Serve a new connection."""
 
     async def run(self) -> None:
         """Serve until cancelled."""
 
 
-MakeRegistryFace = Callable[[str, AnswerRegistry], RegistryFace]
+MakeRegistryFace = Callable[[Any], RegistryFace]
+"""Makes the face of whoever lets clients in and answers them."""

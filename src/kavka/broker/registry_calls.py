@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from kavka.broker.gate import Gate, PrincipalGuard
+from kavka.broker.registry_login import Refused, RegistryLogin
 from kavka.coordinator.registry.calls import Call, RegistryError, Rest, body_of, call_of
 from kavka.coordinator.registry.reading import scope_of
 from kavka.coordinator.registry.state import qualified, unqualified
-from kavka.net.session import ANONYMOUS
+from kavka.net.server import Served
+from kavka.net.session import Guard, Session
 from kavka.protocol.registry import ApiKey
 from kavka.runtime.registry import RegistryService
 from kavka.security.acl import CLUSTER_NAME, Operation, ResourceType
@@ -53,15 +54,20 @@ def topic_of(subject: str) -> str:
 class RegistryCalls:
     """Lets clients do what they may."""
 
-    def __init__(self, service: Callable[[], Awaitable[RegistryService]], gate: Gate) -> None:
+    def __init__(self, service: Callable[[], Awaitable[RegistryService]], login: RegistryLogin | None) -> None:
+        """Without a log-in clients are who their certificate says, or anonymous."""
         self._service = service
-        self._gate = gate
+        self._login = login
+
+    async def let_in(self, connection: Served, authorization: str | None) -> Refused | None:
+        """Know who sends a request; None if that is somebody."""
+        return None if self._login is None else await self._login.let_in(connection, authorization)
 
     async def answer(
-        self, method: str, path: str, query: Mapping[str, str], body: bytes, client_host: str
+        self, session: Session, method: str, path: str, query: Mapping[str, str], body: bytes
     ) -> tuple[int, Any]:
         """Status and answer of a request."""
-        guard = self._gate.guard(ANONYMOUS, client_host)
+        guard = session.guard
         try:
             rest = Rest(method, path, query, body_of(body) if body else None)
             if guard is not None:
@@ -73,7 +79,7 @@ class RegistryCalls:
             return 200, [each for each in reply.body if _describes(guard, each)]
         return reply.status, reply.body
 
-    async def _check(self, call: Call, guard: PrincipalGuard) -> None:
+    async def _check(self, call: Call, guard: Guard) -> None:
         """Raise RegistryError for what a client may not do."""
         if (operation := _ABOUT_SUBJECT.get(call.name)) is not None:
             subject = qualified(call.context, call.arguments["subject"])
@@ -95,7 +101,7 @@ class RegistryCalls:
         if not allowed:
             raise RegistryError(40301, "User is denied operation on this server.")
 
-    async def _describes_id(self, call: Call, guard: PrincipalGuard) -> bool:
+    async def _describes_id(self, call: Call, guard: Guard) -> bool:
         """Whether one of the subjects that a schema is in may be seen."""
         path = f"/contexts/:{call.context}:/schemas/ids/{call.arguments['id']}/versions"
         reply = await (await self._service()).answer(Rest("GET", path, {**call.query, "deleted": "true"}))
@@ -104,5 +110,5 @@ class RegistryCalls:
         return any(_describes(guard, each["subject"]) for each in reply.body)
 
 
-def _describes(guard: PrincipalGuard, subject: str) -> bool:
+def _describes(guard: Guard, subject: str) -> bool:
     return guard.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic_of(subject), ApiKey.REGISTRY_CALL)

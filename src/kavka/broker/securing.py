@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 from kavka.broker.config import NodeConfig
 from kavka.broker.gate import Gate
 from kavka.broker.keys import Keys, Ready
-from kavka.broker.listeners import controller_names, security_protocols
+from kavka.broker.listeners import REGISTRY, controller_names, security_protocols
 from kavka.broker.live_listeners import broker_listeners
 from kavka.broker.sasl import MechanismSetup, mechanism_of
 from kavka.client import sasl as client_sasl
@@ -27,6 +27,8 @@ from kavka.model.settings import (
     CONNECTIONS_MAX_REAUTH_MS,
     KAVKA_AUTHENTICATION_TIMEOUT_MS,
     KAVKA_MAX_UNAUTHENTICATED_CONNECTIONS,
+    KAVKA_REGISTRY_LISTENER,
+    KAVKA_REGISTRY_SECURITY_PROTOCOL,
     PRINCIPAL_BUILDER_CLASS,
     SASL_ENABLED_MECHANISMS,
     SASL_MECHANISM_CONTROLLER_PROTOCOL,
@@ -53,6 +55,8 @@ CONCERNED: Final = ("ssl.", "sasl.", "connections.max.reauth.ms", "delegation.to
 """In the names of settings that have to do with security."""
 FIXED: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 """The mechanisms that are nothing but their settings; the others have their own life."""
+BY_HTTP: Final = (*FIXED, "OAUTHBEARER")
+"""The mechanisms whose users can log in on the registry's listener: with a password, or a token."""
 PLAIN: Final = "PLAINTEXT"
 WITH_TLS: Final = ("SSL", "SASL_SSL")
 WITH_SASL: Final = ("SASL_PLAINTEXT", "SASL_SSL")
@@ -158,9 +162,16 @@ class Securing:
             secured = replace(
                 secured, secure=self.tls[listener.name].secure, welcome=self._lobby(listener.name).welcome
             )
-        if protocol in WITH_SASL:
+        if protocol in WITH_SASL and listener.name == REGISTRY:
+            secured = replace(secured, welcome=self._lobby(REGISTRY).welcome)
+        elif protocol in WITH_SASL:
             secured = replace(secured, welcome=self.logins[listener.name].welcome)
         return secured
+
+    @property
+    def security(self) -> SecurityImage:
+        """The credentials of the metadata: another object whenever one of them changes."""
+        return self._security
 
     def _outgoing(self, listener: str, mechanism: str) -> Security | None:
         """How connections to listeners of a name are secured; None for plain text."""
@@ -308,7 +319,8 @@ class Securing:
     def _looks(self, values: Values) -> dict[str, Look]:
         """How the listeners that are secured look under some settings."""
         protocols = protocols_of(self._config, values)
-        secured = [name for name in (*broker_listeners(values), *self._controllers) if protocols[name] != PLAIN]
+        names = (*broker_listeners(values), *self._controllers, REGISTRY)
+        secured = [name for name in names if protocols.get(name, PLAIN) != PLAIN]
         texts: dict[str, str] = {}
         for layer in reversed(values.layers):
             texts.update(layer.texts)
@@ -333,7 +345,7 @@ class Securing:
     def _part(self, name: str, look: Look, values: Values) -> Part:
         """What makes a listener secure; raises SettingError."""
         protocol, _ = look
-        served = name in broker_listeners(values) or name in self._controllers
+        served = name in broker_listeners(values) or name in self._controllers or name == REGISTRY
         keys = self.keys.build(name, protocol if served else None, values) if protocol in WITH_TLS else None
         own = ListenerValues(values, name)
         identify = self._by_certificate(own) if served and protocol == "SSL" else ignored
@@ -344,6 +356,11 @@ class Securing:
         enabled = ListenerValues(values, listener)[SASL_ENABLED_MECHANISMS]
         if not enabled:
             raise SettingError(f"{SASL_ENABLED_MECHANISMS.name}: listener {listener} needs at least one")
+        if listener == REGISTRY:
+            enabled = tuple(name for name in enabled if name in BY_HTTP)
+            if not enabled:
+                name = f"listener.name.registry.{SASL_ENABLED_MECHANISMS.name}"
+                raise SettingError(f"{name}: over HTTP one of {', '.join(BY_HTTP)} is needed")
         between = values[SASL_MECHANISM_INTER_BROKER_PROTOCOL]
         if not self._config.standalone and listener == self._config.inter_broker_listener and between not in enabled:
             # Kafka's rule: brokers log in to each other by a mechanism that they offer
@@ -390,11 +407,16 @@ class Securing:
 def protocols_of(config: NodeConfig, values: Values) -> dict[str, str]:
     """The security protocols of the listeners that a node has or reaches, by name."""
     known = security_protocols(values)
+    if values[KAVKA_REGISTRY_LISTENER]:
+        if REGISTRY in broker_listeners(values) or REGISTRY in controller_names(values):
+            raise SettingError(f"listeners: {REGISTRY} is the name of {KAVKA_REGISTRY_LISTENER.name}, choose another")
+        known = {**known, REGISTRY: config.values[KAVKA_REGISTRY_SECURITY_PROTOCOL]}
     names = (
         *broker_listeners(values),
         *(endpoint.listener for endpoint in config.controller_listeners),
         config.inter_broker_listener,
         *controller_names(values)[:1],
+        REGISTRY if values[KAVKA_REGISTRY_LISTENER] else "",
     )
     return {name: known.get(name, PLAIN) for name in names if name}
 

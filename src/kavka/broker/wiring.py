@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.broker.broker_role import BrokerEnvironment, BrokerRole, Service, previous_epoch
@@ -16,11 +17,11 @@ from kavka.broker.coordinating import COORDINATORS
 from kavka.broker.directories import open_dirs
 from kavka.broker.gate import Gate, authorizer_of
 from kavka.broker.limits import socket_options
-from kavka.broker.listeners import controller_names
+from kavka.broker.listeners import REGISTRY, controller_names
 from kavka.broker.metrics import show_connections, show_process, show_quorum, show_requests, show_security
 from kavka.broker.metrics_http import MetricsPage
 from kavka.broker.partition_metrics import show_leaders
-from kavka.broker.ports import MakeRegistryFace, Ports, RegistryFace
+from kavka.broker.ports import MakeRegistryFace, Ports
 from kavka.broker.quotas import Quotas
 from kavka.broker.securing import Securing
 from kavka.client.connector import Connector
@@ -34,6 +35,7 @@ from kavka.model.settings import (
     INTER_BROKER_LISTENER_NAME,
     KAVKA_METRICS_LISTENER,
     KAVKA_REGISTRY_LISTENER,
+    KAVKA_REGISTRY_SECURITY_PROTOCOL,
     KAVKA_REMOTE_CACHE_DIR,
     REMOTE_LOG_STORAGE_SYSTEM_ENABLE,
     REQUEST_TIMEOUT_MS,
@@ -224,8 +226,8 @@ class Node:
             running += [tasks.create_task(service.run()) for service in page]
             if broker is None or await broker.start(stopping):
                 self._unready = None
-                faces, asked_at = await self._registry(broker)
-                running += [tasks.create_task(face.run()) for face in faces]
+                registry, asked_at = await self._registry(broker, tasks)
+                running += registry
                 ready(self._report(controller, registration, scraped_at, asked_at))
                 await quorum.dispatcher.bind_all()
                 if broker is not None:
@@ -244,15 +246,28 @@ class Node:
             return NO_BROKER
         return broker.epoch if broker.loaded else None
 
-    async def _registry(self, broker: BrokerRole | None) -> tuple[list[RegistryFace], str | None]:
-        """What clients reach the schema registry by and its address, if that is configured."""
-        listener = self._config.values[KAVKA_REGISTRY_LISTENER]
+    async def _registry(
+        self, broker: BrokerRole | None, tasks: asyncio.TaskGroup
+    ) -> tuple[list[asyncio.Task[None]], str | None]:
+        """Serve the schema registry and say where, if that is configured."""
+        values = self._config.values
+        listener = values[KAVKA_REGISTRY_LISTENER]
         if broker is None or self._registry_face is None or not listener:
             return [], None
         from kavka.broker.registry_calls import RegistryCalls  # few nodes serve it
+        from kavka.broker.registry_login import RegistryLogin
 
-        face = self._registry_face(listener, RegistryCalls(broker.registry, self._gate).answer)
-        return [face], await face.open()
+        logins, login = self._securing.logins.get(REGISTRY), None
+        if logins is not None:
+            login = RegistryLogin(logins, lambda: self._securing.security, self._clock)
+        face = self._registry_face(RegistryCalls(broker.registry, login))
+        host, _, port = listener.rpartition(":")
+        endpoint = Endpoint(REGISTRY, host.strip("[]"), int(port), values[KAVKA_REGISTRY_SECURITY_PROTOCOL])
+        (bound,) = self._bind([endpoint], socket_options(values))
+        running = tasks.create_task(face.run())
+        await asyncio.sleep(0)  # now it can be given connections
+        broker.listen(replace(bound, connect=face.connect))
+        return [running], address(endpoint._replace(port=bound.port))
 
     def _why_unready(self, controller: ControllerLoop, broker: BrokerRole | None) -> str | None:
         """Why clients are not served; None if they are."""

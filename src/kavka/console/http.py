@@ -1,11 +1,16 @@
-"""A small HTTP/1.1 server: h11 reads and writes the protocol, limits keep clients from taking more than their share."""
+"""HTTP/1.1 on a connection of the node: h11 reads and writes the protocol, limits keep clients to their share.
+
+Who accepts and secures connections is somebody else, and so is who answers; each connection has a task that serves its
+requests one after the other.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, NamedTuple
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
 import h11
@@ -16,10 +21,57 @@ logger = logging.getLogger(__name__)
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 MAX_CLIENTS: Final = 1000
+MAX_STRANGER_BYTES: Final = 512 * 1024
+"""How much of a body is heard, and forgotten, of somebody who is not let in: so that they get their answer."""
+MAX_BODIES_BYTES: Final = 64 << 20
+"""How much of bodies there may be at a time, of all connections."""
 IDLE_SECONDS: Final = 60
 REQUEST_SECONDS: Final = 30
 """How long a client may take to send a request, and to take its answer."""
 CHUNK: Final = 64 * 1024
+END: Final = -1
+
+
+class Transport(Protocol):
+    """What carries the bytes of a connection, plain or encrypted."""
+
+    @property
+    def out(self) -> deque[Any]:
+        """What is to be sent."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether the sending is held up."""
+
+    @property
+    def received_bytes(self) -> int:
+        """All that came over the network."""
+
+    @property
+    def sent_bytes(self) -> int:
+        """All that the network has taken."""
+
+    @property
+    def left(self) -> bool:
+        """Whether the peer will send nothing more."""
+
+    def open(self, owner: Any) -> None:
+        """Begin to read for an owner."""
+
+    def receive_into(self, view: memoryview) -> int:
+        """How many bytes were received; -1 for the end. Raises OSError."""
+
+    def flush(self) -> None:
+        """Send what can be sent now."""
+
+    def read_on(self) -> None:
+        """Tell the owner of what comes."""
+
+    def read_off(self) -> None:
+        """Leave what comes where it is."""
+
+    def close(self) -> None:
+        """Drop the connection."""
 
 
 class HttpRequest(NamedTuple):
@@ -30,7 +82,6 @@ class HttpRequest(NamedTuple):
     query: Mapping[str, str]
     headers: Mapping[str, str]
     body: bytes
-    client_host: str
 
 
 class HttpResponse(NamedTuple):
@@ -39,139 +90,252 @@ class HttpResponse(NamedTuple):
     status: int
     body: bytes
     content_type: str
-    headers: Mapping[str, str] = {}
+    headers: tuple[tuple[str, str], ...] = ()
 
 
-Respond = Callable[[HttpRequest], Awaitable[HttpResponse]]
+class Answers(Protocol):
+    """Who answers."""
+
+    async def let_in(self, connection: HttpConnection, headers: Mapping[str, str]) -> HttpResponse | None:
+        """What somebody is told who may not ask anything; None for others."""
+
+    async def respond(self, connection: HttpConnection, request: HttpRequest) -> HttpResponse:
+        """The answer to a request."""
 
 
-class HttpServer:
-    """Serves one address; what is answered is somebody else's business."""
+class GoneError(Exception):
+    """The client is gone."""
 
-    def __init__(self, host: str, port: int, max_body_bytes: int, respond: Respond) -> None:
-        self._host = host
-        self._port = port
-        self._max_body_bytes = max_body_bytes
-        self._respond = respond
-        self._server: asyncio.Server | None = None
-        self._clients: set[asyncio.WriteTransport] = set()
 
-    async def open(self) -> str:
-        """Listen; the address that was bound."""
-        self._server = await asyncio.start_server(self._serve, self._host, self._port, limit=MAX_HEAD_BYTES)
-        host, port = self._server.sockets[0].getsockname()[:2]
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+class HttpServing:
+    """Serves the connections that it is given."""
+
+    def __init__(self, answers: Answers, max_body_bytes: int) -> None:
+        self.answers = answers
+        self.max_body_bytes = max_body_bytes
+        self.bodies_bytes = 0
+        """How much of bodies there is now."""
+        self.buffer = memoryview(bytearray(CHUNK))
+        """Where all connections receive, one after the other."""
+        self.clients = 0
+        self._tasks: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
         """Serve until cancelled."""
-        assert self._server is not None
-        try:
+        async with asyncio.TaskGroup() as self._tasks:
             await asyncio.Event().wait()
-        finally:
-            self._server.close()
-            for client in list(self._clients):
-                client.abort()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        client = writer.transport
-        if len(self._clients) >= MAX_CLIENTS:
-            client.abort()
-            return
-        self._clients.add(client)
-        peer = writer.get_extra_info("peername")
-        exchange = _Exchange(reader, writer, self._max_body_bytes, peer[0] if peer else "")
+    def connect(self, session: Any, transport: Any, on_close: Callable[[Any], None]) -> HttpConnection:
+        """Take a new connection over."""
+        return HttpConnection(self, session, transport, on_close)
+
+    def begin(self, serving: Callable[[], Any]) -> bool:
+        """Serve a connection in a task of its own; False if there are too many, or none are served any more."""
+        if self._tasks is None or self.clients >= MAX_CLIENTS:
+            return False
+        work = serving()
         try:
-            while await exchange.once(self._respond):
-                pass
-        except (TimeoutError, ConnectionError, h11.LocalProtocolError):
-            pass  # a client that does not get on, or is gone: the connection is closed
-        finally:
-            self._clients.discard(client)
-            client.abort()
+            self._tasks.create_task(work)
+        except RuntimeError:  # the node stops
+            work.close()
+            return False
+        self.clients += 1
+        return True
 
 
-class _Exchange:
-    """The requests and answers of one connection."""
+class HttpConnection:
+    """One connection, and its requests."""
+
+    muted: bool = False
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, max_body_bytes: int, client_host: str
+        self, serving: HttpServing, session: Any, transport: Transport, on_close: Callable[[Any], None]
     ) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._max_body_bytes = max_body_bytes
-        self._client_host = client_host
+        self.session = session
+        """Who is at the other end; for those who let them in."""
+        self.transport: Transport = transport
+        self.closed = False
+        self._serving = serving
+        self._on_close = on_close
+        self._closing: dict[Hashable, Callable[[], None]] = {}
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
+        self._unread = bytearray()
+        self._ended = False
+        self._leaving = False
+        self._idle = True
+        self._moved = asyncio.Event()
 
-    async def once(self, respond: Respond) -> bool:
+    # -- what the transport and the server tell -------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to read."""
+        if self._serving.begin(self._serve):
+            self.transport.open(self)
+        else:
+            self.close()
+
+    def on_readable(self) -> None:
+        """Receive what there is."""
+        buffer = self._serving.buffer
+        try:
+            received = self.transport.receive_into(buffer)
+        except OSError:
+            self.close()
+            return
+        if received == END:
+            self._ended = True
+            self.transport.read_off()
+        else:
+            self._unread += buffer[:received]
+            if len(self._unread) >= CHUNK:
+                self.transport.read_off()
+        self._moved.set()
+
+    def on_writable(self) -> None:
+        """Send on."""
+        self.transport.flush()
+        self._moved.set()
+
+    def on_hang_up(self) -> None:
+        """The client is gone."""
+        self.close()
+
+    def look_for_end(self) -> None:
+        """Nobody is made to wait here."""
+
+    def when_closed(self, key: Hashable, callback: Callable[[], None]) -> None:
+        """Have a function called once the connection closes; a later one of the same key takes its place."""
+        if self.closed:
+            callback()
+        else:
+            self._closing[key] = callback
+
+    def finish(self) -> None:
+        """Read no more, and close when what was asked is answered."""
+        self._leaving = True
+        if self._idle:
+            self.close()
+
+    def close(self) -> None:
+        """Drop the connection."""
+        if self.closed:
+            return
+        self.closed = True
+        self._moved.set()
+        self.transport.close()
+        self._on_close(self)
+        for callback in self._closing.values():
+            callback()
+
+    # -- serving --------------------------------------------------------------------------------------
+
+    async def _serve(self) -> None:
+        try:
+            while not self._leaving and await self._once():
+                pass
+        except (TimeoutError, GoneError, h11.LocalProtocolError):
+            pass  # a client that does not get on, or is gone: the connection is closed
+        except Exception:
+            logger.exception("a connection of %s failed", self.session)
+        finally:
+            self._serving.clients -= 1
+            self.close()
+
+    async def _once(self) -> bool:
         """Answer one request; whether there may be another."""
+        held = 0
         try:
             async with within(IDLE_SECONDS):
                 head = await self._event()
             if not isinstance(head, h11.Request):
                 return False
+            self._idle = False
+            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
+            response = await self._serving.answers.let_in(self, headers)
             async with within(REQUEST_SECONDS):
-                body = await self._body()
+                body = bytearray()
+                limit = self._serving.max_body_bytes if response is None else MAX_STRANGER_BYTES
+                size = 0
+                while isinstance(event := await self._event(), h11.Data):
+                    size += len(event.data)
+                    if size > limit:
+                        break
+                    if response is None:
+                        held += len(event.data)
+                        self._serving.bodies_bytes += len(event.data)
+                        body += event.data
+                        if self._serving.bodies_bytes > MAX_BODIES_BYTES:
+                            break
+            if response is None and size > limit:
+                response = _plain(413, f"a request has at most {limit} bytes")
+            elif response is None and isinstance(event, h11.Data):
+                response = _plain(503, "there are too many large requests: try again")
+            if response is None:
+                response = await self._answer(head, headers, bytes(body))
         except h11.RemoteProtocolError as error:
-            await self._send(_plain(error.error_status_hint, "this is no HTTP request that can be read"))
-            return False
-        if body is None:
-            await self._send(_plain(413, f"a request has at most {self._max_body_bytes} bytes"))
-            return False
-        try:
-            response = await respond(self._request(head, body))
-        except Exception:
-            logger.exception("%s %s failed", head.method.decode("ascii"), head.target.decode("latin-1"))
-            response = _plain(500, "the request failed: the node's log says why")
-        await self._send(response, head.method == b"HEAD")
+            response, head = _plain(error.error_status_hint, "this is no HTTP request that can be read"), None
+        finally:
+            self._serving.bodies_bytes -= held
+        await self._send(response, head is not None and head.method == b"HEAD")
+        self._idle = True
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()
         return True
 
+    async def _answer(self, head: h11.Request, headers: Mapping[str, str], body: bytes) -> HttpResponse:
+        path, _, query = head.target.decode("latin-1").partition("?")
+        method = head.method.decode("ascii")
+        request = HttpRequest(method, path, dict(parse_qsl(query, keep_blank_values=True)), headers, body)
+        try:
+            return await self._serving.answers.respond(self, request)
+        except Exception:
+            logger.exception("%s %s failed", method, path)
+            return _plain(500, "the request failed: the node's log says why")
+
     async def _event(self) -> h11.Event | type[h11.PAUSED]:
         while (event := self._http.next_event()) is h11.NEED_DATA:
             if self._http.they_are_waiting_for_100_continue:
-                go_on = h11.InformationalResponse(status_code=100, headers=[])
-                self._writer.write(self._http.send(go_on) or b"")
-            self._http.receive_data(await self._reader.read(CHUNK))
+                self._put(self._http.send(h11.InformationalResponse(status_code=100, headers=[])))
+            while not (self._unread or self._ended):
+                await self._move()
+            data = bytes(self._unread)  # none of it is the end
+            self._unread.clear()
+            if not self._ended:
+                self.transport.read_on()
+            self._http.receive_data(data)
         return event  # type: ignore[return-value]
 
-    async def _body(self) -> bytes | None:
-        """The body; None if it is too large."""
-        body = bytearray()
-        while isinstance(event := await self._event(), h11.Data):
-            body += event.data
-            if len(body) > self._max_body_bytes:
-                return None
-        return bytes(body)
+    async def _move(self) -> None:
+        """Wait until something has come or gone; raises GoneError."""
+        self._moved.clear()
+        if not self.closed:
+            await self._moved.wait()
+        if self.closed:
+            raise GoneError
 
-    def _request(self, head: h11.Request, body: bytes) -> HttpRequest:
-        path, _, query = head.target.decode("latin-1").partition("?")
-        return HttpRequest(
-            head.method.decode("ascii"),
-            path,
-            dict(parse_qsl(query, keep_blank_values=True)),
-            {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers},
-            body,
-            self._client_host,
-        )
+    def _put(self, data: bytes | None) -> None:
+        if data and not self.closed:
+            self.transport.out.append(data)
+            self.transport.flush()
 
-    async def _send(self, response: HttpResponse, only_head: bool = False) -> None:
+    async def _send(self, response: HttpResponse, only_head: bool) -> None:
         if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return
         headers = [
             ("Content-Type", response.content_type),
             ("Content-Length", str(len(response.body))),
-            *response.headers.items(),
+            *response.headers,
         ]
         data = self._http.send(h11.Response(status_code=response.status, headers=headers)) or b""
         if not only_head:
             data += self._http.send(h11.Data(data=response.body)) or b""
         data += self._http.send(h11.EndOfMessage()) or b""
-        self._writer.write(data)
+        self._put(data)
         async with within(REQUEST_SECONDS):
-            await self._writer.drain()
+            while self.transport.out or self.transport.busy:
+                await self._move()
 
 
 def _plain(status: int, text: str) -> HttpResponse:
-    return HttpResponse(status, f"{text}\n".encode(), "text/plain; charset=utf-8", {"Connection": "close"})
+    return HttpResponse(status, f"{text}\n".encode(), "text/plain; charset=utf-8", (("Connection", "close"),))

@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from kavka.model.clock import Clock
 from kavka.model.types import EVERY_ADDRESS
@@ -46,8 +46,41 @@ class SocketOptions:
     backlog: int = 50
 
 
-Welcome = Callable[[Connection], None]
+class Served(Protocol):
+    """A connection to whoever accepted it, whatever protocol is spoken on it."""
+
+    @property
+    def session(self) -> Session:
+        """Who is at the other end."""
+
+    @property
+    def transport(self) -> Transport:
+        """What carries its bytes."""
+
+    @property
+    def muted(self) -> bool:
+        """Whether the client is made to wait."""
+
+    def start(self) -> None:
+        """Begin to read."""
+
+    def when_closed(self, key: Hashable, callback: Callable[[], None]) -> None:
+        """Have a function called once the connection closes."""
+
+    def look_for_end(self) -> None:
+        """See whether a client that is made to wait has left."""
+
+    def finish(self) -> None:
+        """Read no more, and close when all that was asked is answered."""
+
+    def close(self) -> None:
+        """Drop the connection and everything not yet sent."""
+
+
+Welcome = Callable[[Any], None]
 """Sees a new connection before its first byte; whoever logs clients in takes the dispatcher's place there."""
+Connect = Callable[[Session, Transport, Callable[[Served], None]], Served]
+"""Makes a connection on which another protocol than Kafka's is spoken; it says when it is closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +95,8 @@ class BoundListener:
     """Makes the transport of a new connection."""
     security_protocol: str = "PLAINTEXT"
     welcome: Welcome | None = None
+    connect: Connect | None = None
+    """Makes what serves its connections; None where they speak Kafka's protocol."""
 
 
 def bind(name: str, host: str, port: int, options: SocketOptions, *, both: bool = True) -> BoundListener:
@@ -136,7 +171,7 @@ class Server:
         self._next_id = 0
         self._draining = False
         self._all_gone = asyncio.Event()
-        self.connections: dict[int, Connection] = {}
+        self.connections: dict[int, Served] = {}
         self._seen: dict[int, _Movement] = {}
         self._received_before = 0  # by connections that are closed
         self._sent_before = 0
@@ -253,6 +288,7 @@ class Server:
             lambda session: secure(loop, sock, hangups, session),
             listener.security_protocol,
             listener.welcome,
+            listener.connect,
         )
         if opened is None:
             logger.debug("rejected a connection from %s: max.connections.per.ip reached", host)
@@ -278,7 +314,8 @@ class Server:
         transport: Callable[[Session], Transport],
         security_protocol: str = "PLAINTEXT",
         welcome: Welcome | None = None,
-    ) -> Connection | None:
+        connect: Connect | None = None,
+    ) -> Served | None:
         """Serve a new connection, unless its address has its share already or nobody new is served."""
         host, port = client
         if self._draining or not self._count.admit(host, listener):
@@ -287,24 +324,27 @@ class Server:
         session = Session(self._next_id, listener, host, port, security_protocol=security_protocol)
         if self._admit_session is not None:
             self._admit_session(session)
-        connection = Connection(
-            loop=asyncio.get_running_loop(),
-            transport=transport(session),
-            session=session,
-            receiver=self._dispatch,
-            buffers=self._buffers,
-            max_frame=self._limits.max_frame_bytes,
-            cap_of=self._limits.cap_of,
-            memory=self.memory,
-            on_close=self._closed,
-        )
+        connection = (connect or self._connect)(session, transport(session), self._closed)
         self.connections[session.id] = connection
         if welcome is not None:
             welcome(connection)
         connection.start()
         return connection
 
-    def _closed(self, connection: Connection) -> None:
+    def _connect(self, session: Session, transport: Transport, on_close: Callable[[Served], None]) -> Connection:
+        return Connection(
+            loop=asyncio.get_running_loop(),
+            transport=transport,
+            session=session,
+            receiver=self._dispatch,
+            buffers=self._buffers,
+            max_frame=self._limits.max_frame_bytes,
+            cap_of=self._limits.cap_of,
+            memory=self.memory,
+            on_close=on_close,
+        )
+
+    def _closed(self, connection: Served) -> None:
         session, transport = connection.session, connection.transport
         del self.connections[session.id]
         self._seen.pop(session.id, None)

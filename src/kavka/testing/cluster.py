@@ -82,7 +82,8 @@ class Cluster:
     def registry(self) -> str:
         """The URLs of the schema registry, of every node that serves it, as its clients take them."""
         served = [self._processes[node].ready.get("registry") for node in self.nodes]
-        urls = [f"http://{address}" for address in served if address]
+        scheme = "https" if "SSL" in self._config.get("kavka.registry.security.protocol", "") else "http"
+        urls = [f"{scheme}://{address}" for address in served if address]
         if not urls:
             raise NodeError("no node serves the schema registry: set kavka.registry.listener to HOST:PORT")
         return ",".join(urls)

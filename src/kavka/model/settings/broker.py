@@ -403,6 +403,13 @@ KAVKA_REGISTRY_LISTENER = STRING.optional(
     doc="HOST:PORT where the schema registry is served; not by default.",
     internal=True,
 )
+KAVKA_REGISTRY_SECURITY_PROTOCOL = STRING(
+    "kavka.registry.security.protocol",
+    "PLAINTEXT",
+    PROTOCOLS,
+    doc="How the registry's listener is secured; its other settings have `listener.name.registry.` before them.",
+    internal=True,
+)
 KAVKA_METRICS_DETAIL = STRING(
     "kavka.metrics.detail",
     "topic",

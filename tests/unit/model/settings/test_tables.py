@@ -58,6 +58,7 @@ OURS_ALONE = {
     "kavka.remote.cache.bytes",
     "kavka.remote.cache.dir",
     "kavka.registry.listener",
+    "kavka.registry.security.protocol",
     "kavka.schemas.topic.replication.factor",
     "kavka.remote.delete.delay.ms",
     "kavka.remote.storage.compression",
