@@ -10,11 +10,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from kavka.broker.registry_login import Refused, RegistryLogin
-from kavka.coordinator.registry.calls import Call, RegistryError, Rest, body_of, call_of
+from kavka.coordinator.registry.calls import Call, RegistryError, Rest, call_of
 from kavka.coordinator.registry.reading import scope_of
 from kavka.coordinator.registry.state import qualified, unqualified
 from kavka.net.server import Served
 from kavka.net.session import Guard, Session
+from kavka.pacing.turn import Turn
 from kavka.protocol.registry import ApiKey
 from kavka.runtime.registry import RegistryService
 from kavka.security.acl import CLUSTER_NAME, Operation, ResourceType
@@ -68,15 +69,16 @@ class RegistryCalls:
     ) -> tuple[int, Any]:
         """Status and answer of a request."""
         guard = session.guard
+        service = await self._service()
         try:
-            rest = Rest(method, path, query, body_of(body) if body else None)
+            rest = Rest(method, path, query, await service.body(body) if body else None, body or None)
             if guard is not None:
                 await self._check(call_of(rest), guard)
         except RegistryError as error:
             return error.status, {"error_code": error.code, "message": error.message}
-        reply = await (await self._service()).answer(rest)
+        reply = await service.answer(rest)
         if guard is not None and call_of(rest).name == "list_subjects" and reply.status == 200:
-            return 200, [each for each in reply.body if _describes(guard, each)]
+            return 200, await _described(guard, reply.body)
         return reply.status, reply.body
 
     async def _check(self, call: Call, guard: Guard) -> None:
@@ -111,4 +113,14 @@ class RegistryCalls:
 
 
 def _describes(guard: Guard, subject: str) -> bool:
-    return guard.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic_of(subject), ApiKey.REGISTRY_CALL)
+    return guard.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic_of(subject), ApiKey.REGISTRY_CALL, False)
+
+
+async def _described(guard: Guard, subjects: list[str]) -> list[str]:
+    """Those that may be seen; there may be many, so others have their turn in between."""
+    turn, found = Turn(), []
+    for each in subjects:
+        if _describes(guard, each):
+            found.append(each)
+        await turn.breathe()
+    return found

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
-from kavka.coordinator.registry.calls import Call, RegistryError, Reply, Rest, body_of, call_of
+from kavka.coordinator.registry.calls import Call, RegistryError, Reply, Rest, body_of, call_of, reads_at_once
 from kavka.coordinator.registry.judging import Verdict, formatted, judge
 from kavka.coordinator.registry.machine import FORMATTED, JUDGED, Case, Registry
 from kavka.coordinator.registry.reading import QUESTIONS
@@ -26,10 +26,15 @@ from kavka.model.errors import (
     RequestTimedOut,
     error_for,
 )
-from kavka.model.transition import Transition
+from kavka.model.transition import Divisible, Transition
 from kavka.protocol.schemas.registry_call import QueryParameter, RegistryCallRequest, RegistryCallResponse
+from kavka.runtime.shard import Shard, size_of
 from kavka.runtime.shards import Shards
 
+T = TypeVar("T")
+
+BATCH_BYTES: Final = 128
+"""More than a batch takes beside its records."""
 PATIENCE_MS: Final = 15_000
 FIRST_PAUSE_MS: Final = 20
 LAST_PAUSE_MS: Final = 500
@@ -96,7 +101,7 @@ class RegistryService:
     async def handed_on(self, request: RegistryCallRequest) -> RegistryCallResponse:
         """The answer to a request that another node was asked; raises KafkaError if this one does not lead the log."""
         try:
-            reply = await self.decide(call_of(rest_of(request)))
+            reply = await self.decide(call_of(await self._rest(request)))
         except RegistryError as error:
             reply = _refused(error)
         return RegistryCallResponse(
@@ -106,6 +111,15 @@ class RegistryService:
             status=reply.status,
             body=json.dumps(reply.body).encode(),
         )
+
+    async def body(self, data: bytes) -> Any:
+        """What the body of a request says; raises RegistryError."""
+        return body_of(data) if reads_at_once(data) else await self._off_loop(body_of, data)
+
+    async def _rest(self, request: RegistryCallRequest) -> Rest:
+        query: Mapping[str, str] = {each.name: each.value for each in request.query}
+        body = None if request.body is None else await self.body(request.body)
+        return Rest(request.method, request.path, query, body, request.body)
 
     async def decide(self, call: Call) -> Reply:
         """Answer a request on the node that leads the log; raises RegistryError, or KafkaError if another one does."""
@@ -122,11 +136,13 @@ class RegistryService:
         if call.name in QUESTIONS:
             return await shard.submit(lambda machine, _: Transition(machine.answer(call)))
         if call.name not in JUDGED:
-            return await shard.submit(lambda machine, _: machine.change(call))
+            return await shard.submit(lambda machine, _: _writable(shard, machine.change(call)))
         while True:
             case = await shard.submit(lambda machine, _: Transition(machine.case(call)))
             verdict = await self._off_loop(judge, case.work)
-            decided = await shard.submit(lambda machine, _: _decided(machine, call, case, verdict))  # noqa: B023
+            decided = await shard.submit(
+                lambda machine, _: _writable(shard, _decided(machine, call, case, verdict))  # noqa: B023
+            )
             if decided is not None:
                 return decided
 
@@ -139,6 +155,16 @@ def _refused(error: RegistryError) -> Reply:
     return Reply(error.status, {"error_code": error.code, "message": error.message})
 
 
+def _writable(shard: Shard[Registry], decided: Transition[T]) -> Transition[T]:
+    """A decision that the log can take; raises RegistryError for one that it cannot, before anything is written."""
+    if not isinstance(decided.records, Divisible):
+        size = sum(size_of(*shard.codec.encode(record)) for record in decided.records)
+        if size > shard.port.max_batch_bytes - BATCH_BYTES:
+            said = f"it takes {size} bytes, max.message.bytes of {shard.port.topic_partition.topic} allows less"
+            raise RegistryError(42201, f"Too large: {said}")
+    return decided
+
+
 def _decided(machine: Registry, call: Call, case: Case, verdict: Verdict) -> Transition[Reply | None]:
     decided = machine.decided(call, case, verdict)
     return Transition(None) if decided is None else Transition(decided.reply, decided.records)
@@ -149,14 +175,8 @@ def _written(rest: Rest) -> RegistryCallRequest:
         method=rest.method,
         path=rest.path,
         query=[QueryParameter(name=name, value=value) for name, value in rest.query.items()],
-        body=None if rest.body is None else json.dumps(rest.body).encode(),
+        body=rest.data,
     )
-
-
-def rest_of(request: RegistryCallRequest) -> Rest:
-    """A request as it was handed on; raises RegistryError."""
-    query: Mapping[str, str] = {each.name: each.value for each in request.query}
-    return Rest(request.method, request.path, query, None if request.body is None else body_of(request.body))
 
 
 def _read(response: RegistryCallResponse) -> Reply:

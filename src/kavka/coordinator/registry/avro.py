@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kavka.coordinator.registry.schema import NO_REFERENCES, SchemaError
+from kavka.coordinator.registry.texts import read_json, write_json
 
 PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
@@ -103,7 +104,7 @@ def parse(text: str, references: Mapping[str, str] = NO_REFERENCES) -> AvroSchem
 
 def _loaded(text: str, what: str) -> Any:
     try:
-        return json.loads(text)
+        return read_json(text)
     except (ValueError, RecursionError):
         if _NAME.fullmatch(text.strip()) and text.strip() in PRIMITIVES:
             return text.strip()
@@ -121,7 +122,7 @@ def _read(found: Any, namespace: str, known: dict[str, Type], depth: int, path: 
     if isinstance(found, list):
         return _union(found, namespace, known, depth, path)
     if not isinstance(found, dict):
-        raise SchemaError(f"{path or '/'}: a type is a name, a list or an object, not {json.dumps(found)}")
+        raise SchemaError(f"{path or '/'}: a type is a name, a list or an object, not {json.dumps(found):.100}")
     kind = found.get("type")
     if isinstance(kind, dict | list):
         return _read(kind, namespace, known, depth + 1, path)
@@ -246,7 +247,7 @@ def _fields(
         type_ = _read(each["type"], namespace, known, depth + 1, f"{here}/type")
         default = each.get("default", _ABSENT)
         if default is not _ABSENT and not fits(default, type_):
-            raise SchemaError(f"{here}: the default of {name} is no {_said(type_)}: {json.dumps(default)}")
+            raise SchemaError(f"{here}: the default of {name} is no {_said(type_)}: {json.dumps(default):.100}")
         aliases = _aliases(each, "", here)
         made.fields.append(
             Field(name, type_, _text(each, "doc", here), default, each.get("order"), aliases, _props(each, _OF_FIELD))
@@ -306,7 +307,7 @@ def fits(value: Any, type_: Type) -> bool:
 
 
 def _dump(written: Any) -> str:
-    return json.dumps(written, separators=(",", ":"), ensure_ascii=False)
+    return write_json(written)
 
 
 def _written(type_: Type, namespace: str, done: set[str], *, sort: bool) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kavka.coordinator.registry.avro import AvroSchema, Field, Type
+from kavka.coordinator.registry.comparing import MAX_DIFFERENCES, Compared, Effort
 from kavka.coordinator.registry.schema import Difference
 
 _PROMOTED: Final = {
@@ -19,20 +20,15 @@ _PROMOTED: Final = {
 
 def differences(reader: AvroSchema, writer: AvroSchema) -> list[Difference]:
     """Why a reader cannot read what a writer wrote; nothing if it can."""
-    return _Comparison().compare(reader.root, writer.root, "")
+    return _Comparison(Effort()).compare(reader.root, writer.root, "")
 
 
 class _Comparison:
-    def __init__(self) -> None:
-        self._seen: dict[tuple[int, int], list[Difference]] = {}
-        """What pairs of types were found to differ in; a pair within itself differs in nothing else."""
+    def __init__(self, effort: Effort) -> None:
+        self._compared = Compared(effort)
 
     def compare(self, reader: Type, writer: Type, path: str) -> list[Difference]:
-        pair = id(reader), id(writer)
-        if pair not in self._seen:
-            self._seen[pair] = []
-            self._seen[pair] = self._differences(reader, writer, path)
-        return self._seen[pair]
+        return self._compared.once(reader, writer, lambda: self._differences(reader, writer, path))
 
     def _differences(self, reader: Type, writer: Type, path: str) -> list[Difference]:
         if writer.kind == "union":
@@ -105,10 +101,13 @@ def _names(reader: Type, writer: Type, path: str) -> list[Difference]:
 
 
 def _symbols(reader: Type, writer: Type, path: str) -> list[Difference]:
-    missing = [symbol for symbol in writer.symbols if symbol not in reader.symbols]
+    known = set(reader.symbols)
+    missing = [symbol for symbol in writer.symbols if symbol not in known]
     if not missing or reader.default is not None:
         return []
-    said = f"The reader schema is missing the enum symbols {', '.join(missing)} at path '{path}/symbols'"
+    said = (
+        f"The reader schema is missing the enum symbols {', '.join(missing[:MAX_DIFFERENCES])} at path '{path}/symbols'"
+    )
     return [Difference("MISSING_ENUM_SYMBOLS", f"{path}/symbols", f"{said} of {reader.name}")]
 
 

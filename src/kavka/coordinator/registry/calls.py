@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from kavka.coordinator.registry.state import DEFAULT_CONTEXT
+from kavka.coordinator.registry.texts import AT_ONCE, read_json
 
 MAX_VERSION: Final = (1 << 31) - 1
 MAX_DIGITS: Final = 10
@@ -55,6 +55,8 @@ class Rest(NamedTuple):
     path: str
     query: Mapping[str, str] = {}
     body: Any = None
+    data: bytes | None = None
+    """What the body was read from, to be handed on as it is."""
 
 
 class Reply(NamedTuple):
@@ -156,15 +158,17 @@ _TREES: Final = {method: _grown(routes) for method, routes in _ROUTES.items()}
 NAMES: Final = frozenset(name for routes in _ROUTES.values() for name in routes.values())
 
 
+def reads_at_once(data: bytes) -> bool:
+    """Whether reading a body takes so little time that nobody need be spared it."""
+    return len(data) <= AT_ONCE
+
+
 def body_of(data: bytes) -> Any:
     """What the body of a request says; raises RegistryError."""
     try:
-        body = json.loads(data)
-        if b"\\u" in data:
-            json.dumps(body, ensure_ascii=False).encode()
+        return read_json(data)
     except (ValueError, RecursionError):
         raise RegistryError(400, "the body is not JSON") from None
-    return body
 
 
 def call_of(rest: Rest) -> Call:

@@ -8,12 +8,13 @@ been written with any value by whoever wrote an open object.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from kavka.coordinator.registry.comparing import Compared, Effort
 from kavka.coordinator.registry.json_schema import JsonSchema, Node
 from kavka.coordinator.registry.schema import Difference
+from kavka.coordinator.registry.texts import write_json
 
 _FAMILIES: Final[Mapping[str, frozenset[str]]] = {
     "object": frozenset({
@@ -36,7 +37,7 @@ _LIMITS: Final = {
 
 def differences(reader: JsonSchema, writer: JsonSchema) -> list[Difference]:
     """Why a reader does not let pass all that a writer did; nothing if it does."""
-    return _Comparison(reader, writer).compare(reader.root, writer.root, "#")
+    return _Comparison(reader, writer, Effort()).compare(reader.root, writer.root, "#")
 
 
 class _Part(NamedTuple):
@@ -50,35 +51,32 @@ class _Part(NamedTuple):
 
 
 class _Comparison:
-    def __init__(self, reader: JsonSchema, writer: JsonSchema) -> None:
+    def __init__(self, reader: JsonSchema, writer: JsonSchema, effort: Effort) -> None:
         self._reader = reader
         self._writer = writer
-        self._within: set[tuple[int, int]] = set()
+        self._effort = effort
+        self._compared = Compared(effort)
 
     def compare(self, reader: Node, writer: Node, path: str) -> list[Difference]:
         reader, writer = self._reader.resolved(reader), self._writer.resolved(writer)
-        pair = id(reader), id(writer)
-        if writer is False or _is_empty(reader) or pair in self._within:
+        if writer is False or _is_empty(reader):
             return []
         if reader is False:
             return [_difference("TYPE_CHANGED", path, "nothing is let pass any more")]
-        assert isinstance(reader, dict)
-        self._within.add(pair)
-        try:
-            written = [] if writer is True else list(self._parts(self._writer, writer))
-            if not written:
-                return [_difference("SCHEMA_ADDED", path, "values were not limited before")]
-            return [
-                difference
-                for part in self._parts(self._reader, reader)
-                for difference in self._follows(part, written, path)
-            ]
-        finally:
-            self._within.discard(pair)
+        return self._compared.once(reader, writer, lambda: self._differences(reader, writer, path))
+
+    def _differences(self, reader: Node, writer: Node, path: str) -> Iterator[Difference]:
+        written = [] if writer is True else list(self._parts(self._writer, writer))
+        if not written:
+            yield _difference("SCHEMA_ADDED", path, "values were not limited before")
+            return
+        for part in self._parts(self._reader, reader):
+            yield from self._follows(part, written, path)
 
     # -- parts ----------------------------------------------------------------------------------------
 
     def _parts(self, schema: JsonSchema, node: Node) -> Iterator[_Part]:
+        self._effort.spend()
         node = schema.resolved(node)
         if isinstance(node, bool):
             return
@@ -123,7 +121,7 @@ class _Comparison:
 
     def _values(self, part: _Part, written: list[_Part], path: str) -> list[Difference]:
         for each in written:
-            if each.kind == "values" and all(value in part.node for value in each.node):
+            if each.kind == "values" and {_key(value) for value in each.node} <= {_key(value) for value in part.node}:
                 return []
             if each.kind == "any" and all(not self._branch_follows(part, node, path) for node in each.node):
                 return []
@@ -135,7 +133,7 @@ class _Comparison:
         return self._follows(part, list(self._parts(self._writer, node)), path)
 
     def _excluded(self, part: _Part, written: list[_Part], path: str) -> list[Difference]:
-        swapped = _Comparison(self._writer, self._reader)
+        swapped = _Comparison(self._writer, self._reader, self._effort)
         for each in written:
             if each.kind == "not" and not swapped.compare(each.node, part.node, path):
                 return []
@@ -198,10 +196,11 @@ class _Comparison:
 
     def _properties(self, reader: Mapping[str, Any], writer: Mapping[str, Any], path: str) -> Iterator[Difference]:
         mine, theirs = reader.get("properties", {}), writer.get("properties", {})
+        required = set(reader.get("required", ()))
         for name in sorted({*mine, *theirs}):
             here = f"{path}/properties/{name}"
             if name not in theirs:
-                yield from self._added(name, mine[name], reader, writer, here)
+                yield from self._added(name, mine[name], name in required, writer, here)
             elif name in mine:
                 yield from self.compare(mine[name], theirs[name], here)
             else:
@@ -210,8 +209,9 @@ class _Comparison:
                     closed = "CLOSED" if cover is False else "PARTIALLY_OPEN"
                     said = f"the property {name} is not let pass any more"
                     yield _difference(f"PROPERTY_REMOVED_FROM_{closed}_CONTENT_MODEL", here, f"{said}: {found[0].path}")
+        before = set(writer.get("required", ()))
         for name in reader.get("required", ()):
-            if name in theirs and name in mine and name not in writer.get("required", ()) and not _default(mine[name]):
+            if name in theirs and name in mine and name not in before and not _default(mine[name]):
                 said = f"the property {name} must be there now"
                 yield _difference("REQUIRED_ATTRIBUTE_ADDED", f"{path}/required/{name}", said)
         for pattern, node in reader.get("patternProperties", {}).items():
@@ -223,9 +223,9 @@ class _Comparison:
             yield from _renamed(found, self._writer.resolved(given), "PROPERTIES", f"{path}/additionalProperties")
 
     def _added(
-        self, name: str, node: Node, reader: Mapping[str, Any], writer: Mapping[str, Any], here: str
+        self, name: str, node: Node, required: bool, writer: Mapping[str, Any], here: str
     ) -> Iterator[Difference]:
-        required = name in reader.get("required", ()) and not _default(node)
+        required = required and not _default(node)
         cover = _cover(writer, name)
         if _is_empty(cover):
             if not _is_empty(node):
@@ -267,6 +267,13 @@ def _is_empty(node: Any) -> bool:
     """Whether a schema lets everything pass."""
     annotations = {"title", "description", "default", "examples", "$id", "$schema", "$comment", "definitions", "$defs"}
     return node is True or (isinstance(node, dict) and not node.keys() - annotations)
+
+
+def _key(value: Any) -> Any:
+    """The same for values that JSON schema takes for equal: 1 and 1.0, but not 1 and true."""
+    if isinstance(value, dict | list):
+        return "json", write_json(value, sort_keys=True)
+    return isinstance(value, bool), value
 
 
 def _default(node: Node) -> bool:
@@ -378,11 +385,15 @@ def _arrays(node: Mapping[str, Any]) -> tuple[list[Node], Node, str]:
 
 def _cover(node: Mapping[str, Any], name: str) -> Node:
     """What an object lets pass as a property that it does not name."""
+    import re2  # not at start-up; and no pattern of a client takes it longer than its text is
+
+    options: Any = re2.Options()
+    options.log_errors = False
     for pattern, schema in node.get("patternProperties", {}).items():
         try:
-            if re.search(pattern, name):
+            if re2.search(pattern, name, options):
                 return schema  # type: ignore[no-any-return]
-        except re.error:
+        except re2.error:
             continue  # a pattern of another language: it matches nothing here
     return node.get("additionalProperties", True)  # type: ignore[no-any-return]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kavka.coordinator.registry.schema import NO_REFERENCES, SchemaError
+from kavka.coordinator.registry.texts import read_json, write_json
 
 Node = dict[str, Any] | bool
 
@@ -21,16 +21,18 @@ class JsonSchema:
     def __init__(self, root: Node, documents: Mapping[str, Node]) -> None:
         self.root = root
         self._documents = documents
+        self._anchors: dict[int, dict[str, Node]] = {}
+        """By document: the schemas that have a name in it."""
 
     @property
     def canonical(self) -> str:
         """As it was given, without blanks."""
-        return json.dumps(self.root, separators=(",", ":"), ensure_ascii=False)
+        return write_json(self.root)
 
     @property
     def normalized(self) -> str:
         """With the keys in order."""
-        return json.dumps(self.root, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
+        return write_json(self.root, sort_keys=True)
 
     def resolved(self, node: Node) -> Node:
         """What a node means: what it refers to, as long as it refers to something; raises SchemaError."""
@@ -38,7 +40,7 @@ class JsonSchema:
             if isinstance(node, bool) or not isinstance(node.get("$ref"), str):
                 return node
             node = self._target(node["$ref"])
-        raise SchemaError(f"{node!r} refers to itself")
+        raise SchemaError(f"{node!r:.200} refers to itself")
 
     def _target(self, reference: str) -> Node:
         document, _, pointer = reference.partition("#")
@@ -51,7 +53,7 @@ class JsonSchema:
             key = step.replace("~1", "/").replace("~0", "~")
             if isinstance(found, dict) and key in found:
                 found = found[key]
-            elif isinstance(found, list) and key in map(str, range(len(found))):
+            elif isinstance(found, list) and key.isdecimal() and key == str(int(key[:9])) and int(key) < len(found):
                 found = found[int(key)]
             else:
                 raise SchemaError(f"$ref {reference}: there is nothing at {step}")
@@ -72,10 +74,18 @@ class JsonSchema:
         return None
 
     def _anchored(self, root: Node, anchor: str, reference: str) -> Node:
-        for node in nodes(root):
-            if isinstance(node, dict) and (node.get("$anchor") == anchor or node.get("$id") == f"#{anchor}"):
-                return node
-        raise SchemaError(f"$ref {reference}: there is no anchor {anchor}")
+        if id(root) not in self._anchors:
+            known = self._anchors[id(root)] = {}
+            for node in nodes(root):
+                if isinstance(node, dict):
+                    own = node.get("$id")
+                    for name in (node.get("$anchor"), own[1:] if isinstance(own, str) and own[:1] == "#" else None):
+                        if isinstance(name, str):
+                            known.setdefault(name, node)
+        found = self._anchors[id(root)].get(anchor)
+        if found is None:
+            raise SchemaError(f"$ref {reference}: there is no anchor {anchor}")
+        return found
 
 
 def parse(text: str, references: Mapping[str, str] = NO_REFERENCES) -> JsonSchema:
@@ -91,7 +101,7 @@ def parse(text: str, references: Mapping[str, str] = NO_REFERENCES) -> JsonSchem
 
 def _loaded(text: str, what: str) -> Node:
     try:
-        found = json.loads(text)
+        found = read_json(text)
     except (ValueError, RecursionError):
         raise SchemaError(f"{what} is not JSON") from None
     if not isinstance(found, dict | bool):
@@ -112,9 +122,11 @@ def _check(root: Node) -> None:
         checker.check_schema(root)
     except exceptions.SchemaError as error:
         path = "/".join(str(each) for each in error.absolute_path)
-        raise SchemaError(f"#/{path}: {error.message}") from None
+        raise SchemaError(f"#/{path:.200}: {error.message:.500}") from None
     except RecursionError:
         raise SchemaError("the schema is nested too deep") from None
+    except OverflowError as error:
+        raise SchemaError(f"a pattern or a number cannot be used: {error}") from None
 
 
 _DEFAULT: Final = "http://json-schema.org/draft-07/schema#"

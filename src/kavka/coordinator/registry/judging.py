@@ -20,6 +20,10 @@ LEVELS: Final = (
 )  # fmt: skip
 
 
+MAX_SHOWN: Final = 100_000
+"""So much of an earlier schema is told."""
+
+
 class Text(NamedTuple):
     """A schema with all that it refers to."""
 
@@ -74,13 +78,17 @@ def judge(work: Work) -> Verdict:
         schema = new.normalized if work.normalize else new.canonical
     except SchemaError as error:
         return Verdict(invalid=str(error))
+    except RecursionError:
+        return Verdict(invalid="it is nested too deep")
     for earlier in work.earlier:
-        if messages := _incompatible(new, work.new.schema_type, earlier, work.level):
+        if messages := _incompatible(new, work.new.schema_type, work.new.references, earlier, work.level):
             return Verdict(schema, messages=messages)
     return Verdict(schema)
 
 
-def _incompatible(new: Any, schema_type: str, earlier: Earlier, level: str) -> tuple[str, ...]:
+def _incompatible(
+    new: Any, schema_type: str, references: Mapping[str, str], earlier: Earlier, level: str
+) -> tuple[str, ...]:
     if earlier.text.schema_type != schema_type:
         said = f"Incompatible because of different schema type: {earlier.text.schema_type} before, {schema_type} now"
         return (said, *_about(earlier, level))
@@ -89,18 +97,27 @@ def _incompatible(new: Any, schema_type: str, earlier: Earlier, level: str) -> t
         old = format_.parse(earlier.text.text, earlier.text.references)
     except SchemaError as error:
         return (f"version {earlier.version} cannot be read: {error}", *_about(earlier, level))
+    except RecursionError:
+        return (f"version {earlier.version} cannot be read: it is nested too deep", *_about(earlier, level))
+    if old.canonical == new.canonical and earlier.text.references == references:
+        return ()
     found: list[Difference] = []
-    if level.startswith(("BACKWARD", "FULL")):
-        found += format_.differences(new, old)
-    if level.startswith(("FORWARD", "FULL")):
-        found += format_.differences(old, new)
+    try:
+        if level.startswith(("BACKWARD", "FULL")):
+            found += format_.differences(new, old)
+        if level.startswith(("FORWARD", "FULL")):
+            found += format_.differences(old, new)
+    except SchemaError as error:
+        return (f"it cannot be compared with version {earlier.version}: {error}", *_about(earlier, level))
+    except RecursionError:
+        return (f"it is nested too deep to be compared with version {earlier.version}", *_about(earlier, level))
     return (*map(str, found), *_about(earlier, level)) if found else ()
 
 
 def _about(earlier: Earlier, level: str) -> tuple[str, ...]:
     return (
         f"{{oldSchemaVersion: {earlier.version}}}",
-        f"{{oldSchema: '{earlier.text.text}'}}",
+        f"{{oldSchema: '{earlier.text.text:.{MAX_SHOWN}}'}}",
         f"{{compatibility: '{level}'}}",
     )
 

@@ -21,7 +21,7 @@ from kavka.coordinator.registry.calls import (
     version_number,
 )
 from kavka.coordinator.registry.judging import LEVELS, Earlier, Text, Verdict, Work
-from kavka.coordinator.registry.reading import Reading, scope_of, shown
+from kavka.coordinator.registry.reading import Reading, scope_of
 from kavka.coordinator.registry.records import (
     ConfigKey,
     DeleteSubjectKey,
@@ -33,11 +33,11 @@ from kavka.coordinator.registry.records import (
     referred,
 )
 from kavka.coordinator.registry.schema import AVRO, TYPES
-from kavka.coordinator.registry.state import RegistryState, context_of, fingerprint, guid_of, unqualified
+from kavka.coordinator.registry.state import RegistryState, context_of, fingerprint, guid_of, properties_of, unqualified
 from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.image.metadata import MetadataImage
 from kavka.model.settings.values import Values
-from kavka.model.transition import Transition
+from kavka.model.transition import Divisible, Transition
 
 MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT", "FORWARD")
 JUDGED: Final = frozenset({"register", "look_up", "check", "check_all"})
@@ -191,12 +191,12 @@ class Registry:
         same = self._same(candidate, deleted=call.flag("deleted"))
         if same is None:
             raise schema_not_found()
-        return shown(same)
+        return self.reading.shown(same)
 
     def _same(self, candidate: SchemaVersion, *, deleted: bool) -> SchemaVersion | None:
-        content = fingerprint(candidate)
+        content, contents = fingerprint(candidate), self.state.contents
         versions = self.state.versions(candidate.subject, deleted=deleted)
-        return next((each for each in reversed(versions) if fingerprint(each) == content), None)
+        return next((each for each in reversed(versions) if contents[each.subject, each.version] == content), None)
 
     def _registered(self, candidate: SchemaVersion, verdict: Verdict) -> Transition[Reply]:
         same = self._same(candidate, deleted=False)
@@ -206,9 +206,11 @@ class Registry:
             said = f'Schema being registered is incompatible with an earlier schema for subject "{candidate.subject}"'
             raise RegistryError(409, f"{said}, details: [{', '.join(verdict.messages)}]")
         context = context_of(candidate.subject)
-        known = self.state.by_content.get((context, fingerprint(candidate)))
+        content = fingerprint(candidate)
+        known = self.state.by_content.get((context, content))
         id_ = candidate.id or known or self.state.max_ids.get(context, 0) + 1
-        if candidate.id and (other := self.state.by_id(context, id_)) and fingerprint(other) != fingerprint(candidate):
+        other = self.state.by_id(context, id_) if candidate.id else None
+        if other is not None and self.state.contents[other.subject, other.version] != content:
             raise not_permitted(f"Overwrite new schema with id {id_} is not permitted.")
         version = candidate.version or max(self.state.subjects.get(candidate.subject, ()), default=0) + 1
         made = candidate._replace(id=id_, version=version)
@@ -275,7 +277,7 @@ class Registry:
     def _removed(self, versions: list[SchemaVersion]) -> tuple[RegistryRecord, ...]:
         """Forget versions, but not the highest id: what was given out once is never given out again."""
         highest = RegistryRecord(MaxIdsKey(), dict(self.state.max_ids))
-        return (highest, *(RegistryRecord(SchemaKey(each.subject, each.version)) for each in versions))
+        return Divisible((highest, *(RegistryRecord(SchemaKey(each.subject, each.version)) for each in versions)))
 
     def _check_writable(self, subject: str) -> None:
         if self.state.mode(subject) in ("READONLY", "READONLY_OVERRIDE", "FORWARD"):
@@ -349,7 +351,7 @@ def _registered(each: SchemaVersion) -> dict[str, Any]:
 
 
 def _property(each: SchemaVersion, name: str) -> Any:
-    return ((each.metadata or {}).get("properties") or {}).get(name)
+    return properties_of(each).get(name)
 
 
 def _positive(call: Call, name: str) -> int:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
+from kavka.coordinator.registry.comparing import MAX_DIFFERENCES
 from kavka.coordinator.registry.protobuf import SCALARS, Enum, Field, Message
 from kavka.coordinator.registry.protobuf_names import ENUMS_OF_KNOWN, definitions
 from kavka.coordinator.registry.protobuf_schema import ProtobufSchema
@@ -22,7 +24,7 @@ _ALIKE: Final = (
 
 def differences(reader: ProtobufSchema, writer: ProtobufSchema) -> list[Difference]:
     """Why a reader cannot read what a writer wrote; nothing if it can."""
-    return list(_Comparison(reader, writer).compare())
+    return list(islice(_Comparison(reader, writer).compare(), MAX_DIFFERENCES))
 
 
 class _Comparison:
@@ -31,6 +33,7 @@ class _Comparison:
         self._writer = writer
         self._mine = _types(reader)
         self._theirs = _types(writer)
+        self._local = dict(definitions(writer.file)).keys()
         self._within: set[tuple[str, str]] = set()
 
     def compare(self) -> Iterator[Difference]:
@@ -111,8 +114,7 @@ class _Comparison:
 
     def _named(self, mine: Field, theirs: Field, path: str) -> Iterator[Difference]:
         """Messages of one file go by their names; those of others by what is in them."""
-        local = dict(definitions(self._writer.file)).keys() & {theirs.type}
-        if mine.type == theirs.type and local:
+        if mine.type == theirs.type and theirs.type in self._local:
             return  # it is compared for itself
         read, written = self._mine.get(mine.type), self._theirs.get(theirs.type)
         if not isinstance(read, Message) or not isinstance(written, Message):
@@ -134,8 +136,12 @@ class _Comparison:
 def _oneofs(mine: Message, theirs: Message, path: str) -> Iterator[Difference]:
     """Fields that exclude each other now and did not before: what was written last would drop what was before it."""
     was = {each.number: each.oneof for each in theirs.fields}
+    members: dict[str, dict[int, str]] = {}
+    for each in mine.fields:
+        if each.oneof and each.number in was:
+            members.setdefault(each.oneof, {})[each.number] = was[each.number]
     for oneof in mine.oneofs:
-        moved = {each.number: was[each.number] for each in mine.fields if each.oneof == oneof and each.number in was}
+        moved = members.get(oneof, {})
         sources = set(moved.values())
         if len(moved) < 2 or (len(sources) == 1 and "" not in sources):
             continue

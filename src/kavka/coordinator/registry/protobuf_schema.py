@@ -85,9 +85,12 @@ def _message(message: Message, indent: str, sort: bool) -> Iterator[str]:
     yield from (f"{deeper}extensions {each};" for each in message.extensions)
     fields = sorted(message.fields, key=lambda each: each.number) if sort else message.fields
     yield from (_field(each, deeper, sort) for each in fields if not each.oneof)
+    members: dict[str, list[Field]] = {}
+    for each in fields:
+        members.setdefault(each.oneof, []).append(each)
     for oneof in message.oneofs:
         yield f"{deeper}oneof {oneof} {{"
-        yield from (_field(each, deeper + "  ", sort) for each in fields if each.oneof == oneof)
+        yield from (_field(each, deeper + "  ", sort) for each in members.get(oneof, ()))
         yield f"{deeper}}}"
     for nested in message.messages:
         yield from _message(nested, deeper, sort)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -20,11 +21,17 @@ from kavka.coordinator.registry.schema import AVRO, TYPES
 from kavka.coordinator.registry.state import (
     BACKWARD,
     DEFAULT_CONTEXT,
+    Place,
     RegistryState,
     context_of,
-    guid_of,
+    properties_of,
     qualified,
 )
+
+MOST_SCHEMAS: Final = 1000
+"""How many schemas one answer lists at most, as Confluent's registry does."""
+MOST_REFERENCES: Final = 1000
+DEEPEST: Final = 100
 
 
 class Reading:
@@ -83,10 +90,12 @@ class Reading:
     def references(self, each: SchemaVersion) -> dict[str, str]:
         """The texts that a schema refers to, by the names it does."""
         found: dict[str, str] = {}
-        self._collect(each, found, set())
+        self._collect(each, found, set(), set())
         return found
 
-    def _collect(self, each: SchemaVersion, found: dict[str, str], within: set[tuple[str, int]]) -> None:
+    def _collect(self, each: SchemaVersion, found: dict[str, str], within: set[Place], done: set[Place]) -> None:
+        if len(within) > DEEPEST:
+            raise RegistryError(42201, f"References are nested more than {DEEPEST} deep")
         for reference in each.references:
             subject = qualified(context_of(each.subject), reference.subject)
             wanted = reference.version
@@ -99,8 +108,21 @@ class Reading:
             place = target.subject, target.version
             if place in within:
                 raise RegistryError(42201, f"{reference.name} refers to itself")
-            self._collect(target, found, within | {place})
+            if place not in done:
+                self._collect(target, found, within | {place}, done)
+                done.add(place)
             found.setdefault(reference.name, target.schema)
+            if len(found) > MOST_REFERENCES:
+                raise RegistryError(42201, f"A schema refers to at most {MOST_REFERENCES} others")
+
+    def shown(self, each: SchemaVersion) -> dict[str, Any]:
+        """A version as answers have it."""
+        answer = {**written(each), "guid": self._state.guid(each), "schemaType": each.schema_type}
+        if not each.deleted:
+            del answer["deleted"]
+        if each.schema_type == AVRO:
+            del answer["schemaType"]
+        return answer
 
     # -- answers --------------------------------------------------------------------------------------
 
@@ -121,26 +143,41 @@ class Reading:
 
     def list_subjects(self, call: Call) -> Any:
         prefix = call.query.get("subjectPrefix", f":{call.context}:" if call.context != DEFAULT_CONTEXT else "")
-        only, deleted = call.flag("deletedOnly"), call.flag("deleted")
-        found = []
-        for subject, versions in self._state.subjects.items():
-            is_deleted = all(each.deleted for each in versions.values())
-            if (is_deleted if only else deleted or not is_deleted) and _begins(subject, prefix):
-                found.append(subject)
-        return _page(sorted(found), call)
+        found, living = self._named(prefix), self._state.living
+        if call.flag("deletedOnly"):
+            found = [subject for subject in found if subject not in living]
+        elif not call.flag("deleted"):
+            found = [subject for subject in found if subject in living]
+        return _page(found, call)
+
+    def _named(self, prefix: str) -> list[str]:
+        """The subjects that begin with something, in order; those of other contexts only if it names theirs."""
+        names = self._state.names
+        if prefix == ":*:":
+            return names
+        found = names[bisect_left(names, prefix) : bisect_left(names, f"{prefix}\U0010ffff")]
+        if prefix.startswith(":"):
+            return found
+        return [subject for subject in found if subject[:2] != ":." or context_of(subject) == DEFAULT_CONTEXT]
 
     def list_schemas(self, call: Call) -> Any:
         prefix = call.query.get("subjectPrefix", "")
+        deleted, latest = call.flag("deleted"), call.flag("latestOnly")
+        offset, limit = _window(call)
+        first = offset
+        last = offset + min(limit if limit >= 0 else MOST_SCHEMAS, MOST_SCHEMAS)
         found: list[SchemaVersion] = []
-        for subject in sorted(self._state.subjects):
-            if _begins(subject, prefix):
-                versions = self._state.versions(subject, deleted=call.flag("deleted"))
-                found += versions[-1:] if call.flag("latestOnly") else versions
-        return [shown(each) for each in _page(found, call)]
+        for subject in self._named(prefix):
+            if len(found) >= last:
+                break
+            if deleted or subject in self._state.living:
+                versions = self._state.versions(subject, deleted=deleted)
+                found += versions[-1:] if latest else versions
+        return [self.shown(each) for each in found[first:last]]
 
     def schema_by_id(self, call: Call) -> Any:
         each = self.by_id(call)
-        answer = {key: value for key, value in shown(each).items() if key not in ("subject", "version", "id")}
+        answer = {key: value for key, value in self.shown(each).items() if key not in ("subject", "version", "id")}
         if call.flag("fetchMaxId"):
             answer["maxId"] = self._state.max_ids.get(context_of(each.subject), 0)
         return answer
@@ -162,14 +199,11 @@ class Reading:
         return [{"subject": each.subject, "version": each.version} for each in self._places(call)]
 
     def _of_guid(self, call: Call) -> Iterator[tuple[str, SchemaVersion]]:
-        for context, id_ in sorted(self._state.ids):
-            each = self._state.by_id(context, id_)
-            if each is not None and guid_of(each) == call.arguments["guid"]:
-                yield context, each
+        return self._state.by_guid(call.arguments["guid"])
 
     def schema_by_guid(self, call: Call) -> Any:
         for _, each in self._of_guid(call):
-            return {key: value for key, value in shown(each).items() if key not in ("subject", "version", "id")}
+            return {key: value for key, value in self.shown(each).items() if key not in ("subject", "version", "id")}
         raise schema_not_found(call.arguments["guid"])
 
     def ids_of_guid(self, call: Call) -> Any:
@@ -185,7 +219,7 @@ class Reading:
         return _page(found, call)
 
     def version(self, call: Call) -> Any:
-        return shown(self.one_version(call))
+        return self.shown(self.one_version(call))
 
     def text_of_version(self, call: Call) -> Any:
         return self.one_version(call).schema
@@ -199,9 +233,9 @@ class Reading:
         keys, values = call.query.get("key", "").split(","), call.query.get("value", "").split(",")
         wanted = {key: value for key, value in zip(keys, values, strict=False) if key}
         for each in reversed(self._state.versions(subject, deleted=call.flag("deleted"))):
-            properties = (each.metadata or {}).get("properties") or {}
+            properties = properties_of(each)
             if all(properties.get(key) == value for key, value in wanted.items()):
-                return shown(each)
+                return self.shown(each)
         raise schema_not_found()
 
     def config(self, call: Call) -> Any:
@@ -231,16 +265,6 @@ QUESTIONS: Final[Mapping[str, Callable[[Reading, Call], Any]]] = {
 }  # fmt: skip
 
 
-def shown(each: SchemaVersion) -> dict[str, Any]:
-    """A version as answers have it."""
-    answer = {**written(each), "guid": guid_of(each), "schemaType": each.schema_type}
-    if not each.deleted:
-        del answer["deleted"]
-    if each.schema_type == AVRO:
-        del answer["schemaType"]
-    return answer
-
-
 def scope_of(call: Call) -> str | None:
     """What a setting is of: a subject, a context, or all (None)."""
     subject = call.arguments.get("subject")
@@ -249,14 +273,10 @@ def scope_of(call: Call) -> str | None:
     return qualified(call.context, subject)
 
 
-def _begins(subject: str, prefix: str) -> bool:
-    if prefix == ":*:":
-        return True
-    if prefix.startswith(":"):
-        return subject.startswith(prefix)
-    return context_of(subject) == DEFAULT_CONTEXT and subject.startswith(prefix)
+def _window(call: Call) -> tuple[int, int]:
+    return max(0, call.number("offset", 0)), call.number("limit", -1)
 
 
 def _page(found: list[Any], call: Call) -> list[Any]:
-    offset, limit = max(0, call.number("offset", 0)), call.number("limit", -1)
+    offset, limit = _window(call)
     return found[offset : offset + limit if limit >= 0 else None]

@@ -100,7 +100,7 @@ class RegistryCodec:
                 return Unknown(f"a record of type {name}")
             made = _KEYS[name](**{each: found.get(each) for each in _KEYS[name]._fields})
             return RegistryRecord(made, _read(made, said))
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
             return Unknown(f"no record of a registry: {error}")
 
 
@@ -135,7 +135,10 @@ def written(value: SchemaVersion) -> dict[str, Any]:
 
 def referred(said: Mapping[str, Any]) -> Reference:
     """A reference as requests and the topic have it; raises KeyError, TypeError or ValueError."""
-    return Reference(str(said["name"]), str(said["subject"]), int(said["version"]))
+    name, subject, version = said["name"], said["subject"], said["version"]
+    if not (isinstance(name, str) and isinstance(subject, str) and isinstance(version, int)):
+        raise ValueError("a reference is a name, a subject and the number of a version")
+    return Reference(name, subject, version)
 
 
 def _read(key: Key, said: Any) -> Any:

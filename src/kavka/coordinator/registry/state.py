@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
+from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -60,6 +61,12 @@ def guid_of(version: SchemaVersion) -> str:
     return str(uuid.UUID(bytes=fingerprint(version)))
 
 
+def properties_of(version: SchemaVersion) -> Mapping[str, Any]:
+    """What the metadata of a schema says by name."""
+    found = (version.metadata or {}).get("properties")
+    return found if isinstance(found, dict) else {}
+
+
 class RegistryState:
     """The durable state of the registry."""
 
@@ -69,6 +76,12 @@ class RegistryState:
         """By context and id: where the schema is."""
         self.by_content: dict[tuple[str, bytes], int] = {}
         """By context and content: the id."""
+        self.contents: dict[Place, bytes] = {}
+        """The fingerprints of all versions."""
+        self.names: list[str] = []
+        """All subjects, in order."""
+        self.living: dict[str, int] = {}
+        """How many versions subjects have that are not deleted, if any."""
         self.referenced: dict[Place, set[Place]] = {}
         """By what is referred to: who does."""
         self.configs: dict[str | None, Mapping[str, Any]] = {}
@@ -104,9 +117,15 @@ class RegistryState:
 
     def _keep(self, each: SchemaVersion) -> None:
         context, place = context_of(each.subject), (each.subject, each.version)
-        self.subjects.setdefault(each.subject, {})[each.version] = each
+        if each.subject not in self.subjects:
+            self.subjects[each.subject] = {}
+            insort(self.names, each.subject)
+        self.subjects[each.subject][each.version] = each
+        if not each.deleted:
+            self.living[each.subject] = self.living.get(each.subject, 0) + 1
         self.ids.setdefault((context, each.id), set()).add(place)
-        self.by_content.setdefault((context, fingerprint(each)), each.id)
+        content = self.contents[place] = fingerprint(each)
+        self.by_content.setdefault((context, content), each.id)
         self.max_ids[context] = max(each.id, self.max_ids.get(context, 0))
         for reference in each.references:
             target = qualified(context, reference.subject), reference.version
@@ -120,12 +139,18 @@ class RegistryState:
             return
         if not versions:
             del self.subjects[subject]
-        context = context_of(subject)
+            del self.names[bisect_left(self.names, subject)]
+        if not each.deleted:
+            self.living[subject] -= 1
+            if not self.living[subject]:
+                del self.living[subject]
+        context, content = context_of(subject), self.contents.pop(place)
         places = self.ids[context, each.id]
         places.discard(place)
         if not places:
             del self.ids[context, each.id]
-            self.by_content.pop((context, fingerprint(each)), None)
+            if self.by_content.get((context, content)) == each.id:
+                del self.by_content[context, content]
         for reference in each.references:
             target = qualified(context, reference.subject), reference.version
             self.referenced[target].discard(place)
@@ -143,6 +168,22 @@ class RegistryState:
         """A schema by its id, deleted or not: somebody may still have records of it."""
         place = min(self.ids.get((context, id_), ()), default=None)
         return None if place is None else self.subjects[place[0]][place[1]]
+
+    def guid(self, each: SchemaVersion) -> str:
+        """The name of a version's schema that is the same in every registry."""
+        return str(uuid.UUID(bytes=self.contents[each.subject, each.version]))
+
+    def by_guid(self, guid: str) -> Iterator[tuple[str, SchemaVersion]]:
+        """The contexts that have a schema, by its name in every registry."""
+        try:
+            content = uuid.UUID(guid).bytes
+        except ValueError:
+            return
+        for context in sorted(self.max_ids):
+            id_ = self.by_content.get((context, content))
+            each = None if id_ is None else self.by_id(context, id_)
+            if each is not None:
+                yield context, each
 
     def contexts(self) -> list[str]:
         """All contexts that have schemas, and the default one."""
