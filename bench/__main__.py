@@ -32,6 +32,7 @@ QUESTIONS = (
     "share",
     "tiered",
     "remote_segments",
+    "registry",
 )
 
 
