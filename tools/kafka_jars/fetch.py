@@ -16,6 +16,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 POM = HERE / "pom.xml"
 STREAMS_POM = HERE / "streams.xml"
+REGISTRY_POM = HERE / "registry.xml"
 LOGGING = HERE / "log4j2.properties"
 MAVEN_TIMEOUT_S = 900
 TEST_JARS = ("kafka-storage", "kafka-clients")
@@ -51,6 +52,12 @@ def streams_folder() -> Path:
     return jars.with_name(f"{jars.name}-streams")
 
 
+def registry_folder() -> Path:
+    """The folder of Confluent's client of the schema registry."""
+    jars = folder()
+    return jars.with_name(f"{jars.name}-registry")
+
+
 def is_complete(jars: Path, pom: Path = POM) -> bool:
     """Whether the folder was filled from the pom as it is now."""
     if os.environ.get("KAVKA_KAFKA_JARS"):
@@ -72,6 +79,7 @@ def fetch(jars: Path, pom: Path = POM, test_jars: tuple[str, ...] = TEST_JARS) -
     partial = jars.with_name(jars.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
+    (partial / "test").mkdir()
     _maven(pom, "dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial}")
     for name in test_jars:
         artifact = f"org.apache.kafka:{name}:{kafka_version()}:jar:test"
@@ -102,6 +110,9 @@ def main() -> int:
         if not is_complete(streams_folder(), STREAMS_POM):
             sys.stderr.write(f"fetching Kafka Streams and Connect {kafka_version()} into {streams_folder()}\n")
             fetch(streams_folder(), STREAMS_POM, STREAMS_TEST_JARS)
+        if not is_complete(registry_folder(), REGISTRY_POM):
+            sys.stderr.write(f"fetching Confluent's registry client into {registry_folder()}\n")
+            fetch(registry_folder(), REGISTRY_POM, ())
     except FetchError as reason:
         sys.stderr.write(f"Apache Kafka's jars cannot be fetched: {reason}\n")
         return 1

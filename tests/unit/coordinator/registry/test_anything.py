@@ -16,7 +16,8 @@ from tests.scale import rounds
 from kavka.coordinator.registry.calls import _ROUTES, RegistryError, body_of
 from kavka.coordinator.registry.judging import FORMATS, LEVELS, Earlier, Text, Verdict, Work, formatted, judge
 
-EXAMPLES = rounds(5000, 100)
+EXAMPLES = rounds(2000, 100)
+pytestmark = pytest.mark.timeout(3600 if rounds(1, 0) else 300)
 RELAXED = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 
 ODD = st.sampled_from(
