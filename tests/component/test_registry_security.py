@@ -168,6 +168,46 @@ def test_who_is_in_may_do_what_the_access_rules_say(node: Node) -> None:
             assert time.monotonic() < deadline
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/contexts/.a%2Fb/schemas/ids/1", None),
+        ("GET", "/contexts/.a%2Fb/schemas/ids/1/schema", None),
+        ("GET", "/subjects/:.a%2Fb:secret/versions/1", None),
+        ("PUT", "/config/mine", {"alias": "secret"}),
+        (
+            "POST",
+            "/subjects/mine/versions",
+            {"schema": '"string"', "references": [{"name": "x", "subject": "secret", "version": 1}]},
+        ),
+        ("GET", "/schemas", None),
+        ("PUT", "/config", {"compatibility": "NONE"}),
+    ],
+)
+def test_there_is_no_way_around_the_rights(node: Node, method: str, path: str, body: Any) -> None:
+    alice, bob = basic("alice", PLAIN_PASSWORD), basic("bob", PASSWORDS["bob"])
+    schema = json.dumps({"schema": json.dumps({"type": "record", "name": "Secret", "fields": []})})
+    for secret in ("/contexts/.a%2Fb/subjects/secret/versions", "/subjects/secret/versions"):
+        assert node.ask(alice, "POST", secret, schema)[0] == 200
+    admin = AdminClient({"bootstrap.servers": node.cluster.bootstrap})
+    mine = AclBinding(
+        ResourceType.TOPIC,
+        "mine",
+        ResourcePatternType.LITERAL,
+        "User:bob",
+        "*",
+        AclOperation.ALL,
+        AclPermissionType.ALLOW,
+    )
+    for done in admin.create_acls([mine]).values():
+        done.result(30)
+    deadline = time.monotonic() + 30
+    while node.ask(bob, "PUT", "/config/mine", json.dumps({"compatibility": "NONE"}))[0] != 200:
+        assert time.monotonic() < deadline
+    status, _, said = node.ask(bob, method, path, "" if body is None else json.dumps(body))
+    assert (status, said["error_code"]) == (403, 40301)
+
+
 def test_a_user_who_is_deleted_is_out_on_connections_that_are_there(node: Node) -> None:
     with node.client("eve", PASSWORDS["eve"]) as client:
         assert client.get_subjects() == []

@@ -6,8 +6,9 @@ the topic may read, register and delete its schemas.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final
+from urllib.parse import quote
 
 from kavka.broker.registry_login import Refused, RegistryLogin
 from kavka.coordinator.registry.calls import Call, RegistryError, Rest, call_of
@@ -85,7 +86,9 @@ class RegistryCalls:
         """Raise RegistryError for what a client may not do."""
         if (operation := _ABOUT_SUBJECT.get(call.name)) is not None:
             subject = qualified(call.context, call.arguments["subject"])
-            allowed = guard.allows(operation, ResourceType.TOPIC, topic_of(subject), ApiKey.REGISTRY_CALL)
+            allowed = guard.allows(operation, ResourceType.TOPIC, topic_of(subject), ApiKey.REGISTRY_CALL) and all(
+                _describes(guard, each) for each in _referred(call)
+            )
         elif (operation := _SETTINGS.get(call.name)) is not None:
             scope = scope_of(call)
             kind, name = (
@@ -94,6 +97,8 @@ class RegistryCalls:
                 else (ResourceType.TOPIC, topic_of(scope))
             )
             allowed = guard.allows(operation, kind, name, ApiKey.REGISTRY_CALL)
+            if call.name == "set_config" and (alias := call.field("alias", str)):  # what is its is then the other's
+                allowed &= guard.allows(operation, ResourceType.TOPIC, topic_of(alias), ApiKey.REGISTRY_CALL)
         elif call.name in _BY_ID:
             allowed = await self._describes_id(call, guard)
         elif call.name in _EVERYWHERE:
@@ -105,11 +110,21 @@ class RegistryCalls:
 
     async def _describes_id(self, call: Call, guard: Guard) -> bool:
         """Whether one of the subjects that a schema is in may be seen."""
-        path = f"/contexts/:{call.context}:/schemas/ids/{call.arguments['id']}/versions"
+        context, id_ = quote(call.context, safe=""), quote(call.arguments["id"], safe="")
+        path = f"/contexts/:{context}:/schemas/ids/{id_}/versions"
         reply = await (await self._service()).answer(Rest("GET", path, {**call.query, "deleted": "true"}))
-        if reply.status != 200:
+        if reply.status == 404:
             return True  # there is nothing to be seen
+        if reply.status != 200:
+            raise RegistryError(reply.body["error_code"], reply.body["message"])
         return any(_describes(guard, each["subject"]) for each in reply.body)
+
+
+def _referred(call: Call) -> Iterator[str]:
+    """The subjects that a schema which was sent refers to: it may be asked for with them in it."""
+    for each in call.field("references", list) or ():
+        if isinstance(each, dict) and isinstance(each.get("subject"), str):
+            yield qualified(call.context, each["subject"])
 
 
 def _describes(guard: Guard, subject: str) -> bool:
