@@ -32,6 +32,9 @@ from kavka.model.clock import Clock
 from kavka.model.settings import (
     BROKER_RACK,
     INTER_BROKER_LISTENER_NAME,
+    KAVKA_AUDIT_DIR,
+    KAVKA_AUDIT_ENABLE,
+    KAVKA_AUDIT_TOPIC_ENABLE,
     KAVKA_METRICS_LISTENER,
     KAVKA_REGISTRY_LISTENER,
     KAVKA_REMOTE_CACHE_DIR,
@@ -63,6 +66,7 @@ from kavka.storage.disk import Disk
 from kavka.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
+    from kavka.broker.auditing import Audit
     from kavka.broker.tiering import Tiering
     from kavka.runtime.coordinators import Make
     from kavka.tiered.objects.base import ObjectStore
@@ -143,6 +147,7 @@ class Node:
         self._quotas = Quotas(config.values, clock)
         self._metrics = Metrics()
         self._tiering: Tiering | None = None
+        self._audit: Audit | None = None
         self._unready: str | None = "the node starts"
 
     def reload(self) -> None:
@@ -162,6 +167,7 @@ class Node:
             if config.accept_loss:  # then every log is recovered
                 marks = dict.fromkeys(marks)
             started = Started(dirs, marks, listeners, others)
+            self._audit = self._open_audit(dirs.node_id)
             controller = self._controller(started)
             settings = LiveSettings(dirs.node_id, config.values)
             settings.subscribe(self._securing.follow)
@@ -184,6 +190,8 @@ class Node:
                 controller.close()
                 if self._tiering is not None:
                     self._tiering.close()
+                if self._audit is not None:
+                    self._audit.close()
             if epoch is not None and replicas is not None:
                 stop_cleanly(replicas, epoch, also=dirs.metadata_dir)
             elif epoch is not None:
@@ -203,6 +211,9 @@ class Node:
         async with asyncio.TaskGroup() as tasks:
             quorum = self._control(settings, controller, started, tasks)
             always: list[Service] = [controller, self._quotas, quorum.recovery, self._securing]
+            if self._audit is not None:
+                always.append(self._audit)
+                self._audit.show(metrics)
             running = [tasks.create_task(service.run()) for service in always]
             registration = self._registration(started)
             if started.controller_listeners:
@@ -288,6 +299,7 @@ class Node:
             self._securing.subscribe,
             self._ports,
             self._tiering,
+            self._audit,
         )
 
     def _control(
@@ -313,6 +325,7 @@ class Node:
             self._gate,
             self._quotas,
             brokers,
+            None if self._audit is None else self._audit.wrap,
         )
 
     def _report(
@@ -412,6 +425,20 @@ class Node:
         clock, metrics, new_id = self._clock, self._metrics, self._ports.new_id
         self._tiering = Tiering(settings, self._disk, folder, clock, metrics, self._store, new_id)
         return self._tiering.tiers
+
+    def _open_audit(self, node_id: int) -> Audit | None:
+        """The audit log of this node, if it keeps one; raises SettingError or OSError."""
+        values = self._config.values
+        if not values[KAVKA_AUDIT_ENABLE]:
+            return None
+        from kavka.broker.auditing import FOLDER, Audit  # few nodes keep one
+
+        folder = values[KAVKA_AUDIT_DIR] or f"{self._config.data_dirs[0]}/{FOLDER}"
+        forwards = values[KAVKA_AUDIT_TOPIC_ENABLE] and "broker" in self._config.roles
+        audit = Audit(values, self._disk, folder, self._clock, self._ports.new_id, node_id, forwards=forwards)
+        if audit.watches & (audit.selection.allowed if self._gate.authorizer is None else audit.watches):
+            self._gate.watch = audit.watch
+        return audit
 
     def _registration(self, started: Started) -> Registration:
         config, dirs = self._config, started.dirs
