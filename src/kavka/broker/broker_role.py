@@ -56,6 +56,7 @@ from kavka.model.settings import (
     Values,
 )
 from kavka.model.types import Endpoint
+from kavka.net.connection import Receiver
 from kavka.net.limits import ConnectionLimits
 from kavka.net.server import BoundListener, Server
 from kavka.pacing.turn import Turn
@@ -124,6 +125,8 @@ class BrokerEnvironment(NamedTuple):
     ports: Ports
     tiering: Tiering | None = None
     audit: Audit | None = None
+    traced: Callable[[Receiver], Receiver] | None = None
+    """Stands before the dispatcher where requests are traced."""
 
 
 class BrokerRole:
@@ -176,7 +179,8 @@ class BrokerRole:
         node.quotas.subscribe(self._dispatcher.hold_against)
         options = socket_options(node.config.values)
         limits = connection_limits(node.settings.values)
-        self._server = Server(listeners, self._dispatcher, limits, options, node.clock, node.gate.admit)
+        serve = self._dispatcher if node.traced is None else node.traced(self._dispatcher)
+        self._server = Server(listeners, serve, limits, options, node.clock, node.gate.admit)
         self._listening = LiveListeners(self._server, listeners, node.bind)
         node.quotas.subscribe(lambda quotas: self._server.limit(self._limits()))
         self.epoch = -1
