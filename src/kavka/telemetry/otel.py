@@ -38,6 +38,8 @@ from kavka.telemetry.metrics import Collected, Counter, Family, Gauge, Histogram
 SCOPE: Final = InstrumentationScope("kavka")
 TURN_SECONDS: Final = 0.005
 """After this long the requests of clients have their turn."""
+TIMEOUT_SECONDS: Final = 3
+"""How long a collector may take, with all attempts; a node that stops waits no longer for it."""
 CUMULATIVE: Final = AggregationTemporality.CUMULATIVE
 
 Numbers = Sequence[tuple[Mapping[str, str], float]]
@@ -50,7 +52,7 @@ class SentMetrics:
         """`about` says who sends: attributes of the resource."""
         self._metrics = metrics
         self._resource = Resource.create(dict(about))
-        self._exporter = OTLPMetricExporter(endpoint=f"{endpoint.rstrip('/')}/v1/metrics")
+        self._exporter = OTLPMetricExporter(endpoint=f"{endpoint.rstrip('/')}/v1/metrics", timeout=TIMEOUT_SECONDS)
         self._clock = clock
         self._every_s = every_ms / 1000
         self._began_ns = clock.now_ms() * 1_000_000
@@ -59,13 +61,16 @@ class SentMetrics:
 
     async def run(self) -> None:
         """Send, until cancelled; what a collector did not take is in what it gets next, for everything is a sum."""
-        loop = asyncio.get_running_loop()
-        with ThreadPoolExecutor(1, "kavka-otel") as thread:
+        loop, thread = asyncio.get_running_loop(), ThreadPoolExecutor(1, "kavka-otel")
+        try:
             while True:
                 await asyncio.sleep(self._every_s)
                 data = await self._read()
                 await loop.run_in_executor(thread, self._exporter.export, data)
                 self.sent += 1
+        finally:
+            self._exporter.shutdown()  # ends what is being tried again
+            thread.shutdown(wait=False)
 
     async def _read(self) -> MetricsData:
         loop, found = asyncio.get_running_loop(), list[Metric]()
@@ -108,7 +113,7 @@ def metric_of(family: Shown, began_ns: int, now_ns: int) -> Metric:
 
 
 def _numbers(name: str, help: str, samples: Numbers, began_ns: int, now_ns: int, *, grows: bool) -> Metric:
-    points = [NumberDataPoint(dict(labels), began_ns, now_ns, value) for labels, value in samples]
+    points = [NumberDataPoint(dict(labels), began_ns, now_ns, float(value)) for labels, value in samples]
     return Metric(name, help, "", Sum(points, CUMULATIVE, is_monotonic=True) if grows else OtlpGauge(points))
 
 
@@ -140,7 +145,7 @@ class SentSpans:
     """Sends spans; which requests have one is for others to choose."""
 
     def __init__(self, endpoint: str, about: Mapping[str, str]) -> None:
-        exporter = OTLPSpanExporter(endpoint=f"{endpoint.rstrip('/')}/v1/traces")
+        exporter = OTLPSpanExporter(endpoint=f"{endpoint.rstrip('/')}/v1/traces", timeout=TIMEOUT_SECONDS)
         self._provider = TracerProvider(
             sampler=ALWAYS_ON, resource=Resource.create(dict(about)), shutdown_on_exit=False
         )
