@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 import threading
 import time
 from collections import Counter, defaultdict
@@ -161,6 +162,8 @@ def test_every_acknowledged_operation_is_in_the_log_in_order_and_once(rng: rando
             check(client_id, done, noted[client_id])
             for node in cluster.nodes:
                 assert in_order(done, by_node[node, client_id])
+        acked, written = sum(map(len, acknowledged.values())), sum(map(len, logs.values()))
+        sys.stdout.write(f"{acked} acknowledged, {written} entries on {len(logs)} nodes, {KILLS} kills\n")
         found = in_topic(cluster, {log: len(numbers) for log, numbers in logs.items()})
         assert found == dict(logs)
 

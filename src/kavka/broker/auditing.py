@@ -426,7 +426,11 @@ async def open_topic(topics: TopicCreation, values: Values) -> int:
     found = topics.image.topics.by_name.get(AUDIT)
     if found is None:
         replicas = replication(topics.image, values, audit.KAVKA_AUDIT_TOPIC_REPLICATION_FACTOR)
-        configs = {"cleanup.policy": "delete", "retention.ms": str(values[audit.KAVKA_AUDIT_TOPIC_RETENTION_MS])}
+        configs = {
+            "cleanup.policy": "delete",
+            "retention.ms": str(values[audit.KAVKA_AUDIT_TOPIC_RETENTION_MS]),
+            "min.insync.replicas": str(min(2, replicas)),
+        }
         partitions = values[audit.KAVKA_AUDIT_TOPIC_NUM_PARTITIONS]
         await create(topics, NewTopic(AUDIT, partitions, replicas, configs=configs))
         found = topics.image.topics.by_name.get(AUDIT)

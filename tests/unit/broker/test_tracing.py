@@ -66,6 +66,6 @@ def test_a_request_that_waits_has_its_span_when_it_is_answered() -> None:
 
 
 def test_a_frame_that_cannot_be_read_is_refused_as_without() -> None:
-    requests = TracedRequests(lambda *_: [b""], Told(), 1.0, lambda: 0.0)
+    requests = TracedRequests(lambda *_: PENDING, Told(), 1.0, lambda: 0.0)
     with pytest.raises(MalformedMessage):
         requests(Place(), memoryview(b"\0\0"), 0, 2)  # type: ignore[arg-type]
