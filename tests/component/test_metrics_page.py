@@ -22,6 +22,8 @@ CONFIG = {
     "broker.heartbeat.interval.ms": "500",
     "offsets.topic.num.partitions": "3",
     "log.retention.check.interval.ms": "1000",
+    "kavka.audit.enable": "true",
+    "kavka.audit.topic.enable": "true",
 }
 SECONDS = 60.0
 

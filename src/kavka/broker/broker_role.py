@@ -46,6 +46,7 @@ from kavka.model.settings import (
     CONTROLLED_SHUTDOWN_ENABLE,
     FETCH_MAX_BYTES,
     INITIAL_BROKER_REGISTRATION_TIMEOUT_MS,
+    KAVKA_AUDIT_TOPIC_ENABLE,
     KAVKA_METRICS_DETAIL,
     KAVKA_METRICS_LISTENER,
     LOG_DIR_FAILURE_TIMEOUT_MS,
@@ -54,6 +55,8 @@ from kavka.model.settings import (
     TELEMETRY_MAX_BYTES,
     Values,
 )
+from kavka.model.types import Endpoint
+from kavka.net.connection import Receiver
 from kavka.net.limits import ConnectionLimits
 from kavka.net.server import BoundListener, Server
 from kavka.pacing.turn import Turn
@@ -78,6 +81,7 @@ from kavka.telemetry.client_metrics import ClientMetrics
 from kavka.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
+    from kavka.broker.auditing import Audit
     from kavka.broker.replicating import Replicating
     from kavka.broker.tiering import Tending, Tiering
     from kavka.runtime.coordinators import Make
@@ -120,6 +124,9 @@ class BrokerEnvironment(NamedTuple):
     when_secured: Callable[[Callable[[], None]], None]
     ports: Ports
     tiering: Tiering | None = None
+    audit: Audit | None = None
+    traced: Callable[[Receiver], Receiver] | None = None
+    """Stands before the dispatcher where requests are traced."""
 
 
 class BrokerRole:
@@ -157,6 +164,8 @@ class BrokerRole:
             node.coordinators,
         )
         self._running: list[asyncio.Task[None]] = []
+        self._forwarding: asyncio.Task[None] | None = None
+        """What writes the audit log to a topic: a client of this node, which ends before the node serves no more."""
         self._alone = node.config.standalone
         self._lifecycle = self._join()
         replicas.on_loss(self._lifecycle.wake)
@@ -170,7 +179,8 @@ class BrokerRole:
         node.quotas.subscribe(self._dispatcher.hold_against)
         options = socket_options(node.config.values)
         limits = connection_limits(node.settings.values)
-        self._server = Server(listeners, self._dispatcher, limits, options, node.clock, node.gate.admit)
+        serve = self._dispatcher if node.traced is None else node.traced(self._dispatcher)
+        self._server = Server(listeners, serve, limits, options, node.clock, node.gate.admit)
         self._listening = LiveListeners(self._server, listeners, node.bind)
         node.quotas.subscribe(lambda quotas: self._server.limit(self._limits()))
         self.epoch = -1
@@ -245,10 +255,20 @@ class BrokerRole:
         moving = Moving(replicas, self._syncer, assign, node.clock)
         return [moving, Placing(replicas, assign)] if self._alone else [moving]
 
+    def _here(self) -> list[Endpoint]:
+        """Where this broker is reached by others like it."""
+        listener = self._node.config.inter_broker_listener
+        return [endpoint for endpoint in self._registration.endpoints if endpoint.listener == listener]
+
     def _tend(self, tiering: Tiering) -> Tending:
-        node, listener = self._node, self._node.config.inter_broker_listener
-        here = [endpoint for endpoint in self._registration.endpoints if endpoint.listener == listener]
+        node, here = self._node, self._here()
         return tiering.join(self._replicas, self._creation, node.inter_broker, here, lambda: self._lifecycle.unheard)
+
+    def _forward_audit(self) -> None:
+        audit, node = self._node.audit, self._node
+        if audit is not None and node.config.values[KAVKA_AUDIT_TOPIC_ENABLE]:
+            topic = audit.join(self._creation, node.inter_broker, self._here())
+            self._forwarding = node.tasks.create_task(topic.run())
 
     def _watch_lag(self) -> GroupLag:
         from kavka.runtime.group_lag import GroupLag  # a node that shows no metrics starts faster without
@@ -286,7 +306,8 @@ class BrokerRole:
 
         def wrap(key: int, handler: Handler) -> Handler:
             inner = forwarding.wrap(key, handler)
-            return inner if self._alone else spreading.wrap(key, inner)
+            whole = inner if self._alone else spreading.wrap(key, inner)
+            return whole if node.audit is None else node.audit.wrap(key, whole)
 
         late, caps = self._coordinating, frame_caps(node.config.values)
         return Dispatcher(HANDLERS, services, hot, node.tasks, node.clock, wrap=wrap, late=late, caps=caps, lane=lane)
@@ -314,6 +335,7 @@ class BrokerRole:
         services += [self._lag] if self._lag is not None else ()
         services += self._between_disks() if len(self._replicas.dirs) > 1 else ()
         services += [self._tending] if self._tending is not None else ()
+        self._forward_audit()
         self._running += [self._node.tasks.create_task(service.run()) for service in services]
         self._listen(self._node.settings.values)
         self._node.settings.subscribe(self._listen)
@@ -386,6 +408,9 @@ class BrokerRole:
 
     async def stop(self) -> None:
         """Hand over what this broker leads, answer what was asked, and end its services."""
+        if self._forwarding is not None:
+            self._forwarding.cancel()
+            await asyncio.wait([self._forwarding])
         if not self._alone and self.epoch >= 0 and self._node.config.values[CONTROLLED_SHUTDOWN_ENABLE]:
             await self._lifecycle.leave(LEAVE_SECONDS)
         self._coordinating.close()

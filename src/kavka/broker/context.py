@@ -39,6 +39,8 @@ class Context:
     """The kind of listener that was asked on."""
     forwarded: bool = False
     """Whether a broker sent it on for its client: the connection is the broker's, and says nothing of the client's."""
+    correlation_id: int = -1
+    """The client's number of the request; -1 where it came in no frame of its own."""
     on_close: OnClose = never_closes
     """Has a function called once the connection closes; a later one of the same key takes its place."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Final
 
 from kavka.broker.config import NodeConfig
 from kavka.broker.context import CONTROLLER, Context
-from kavka.broker.dispatch import Dispatcher
+from kavka.broker.dispatch import Dispatcher, Handler
 from kavka.broker.forwarding import Forwarding
 from kavka.broker.gate import Gate
 from kavka.broker.handlers import HANDLERS
@@ -43,6 +44,7 @@ class ControllerRole:
         gate: Gate,
         quotas: Quotas,
         brokers: BrokerChannels,
+        wrap: Callable[[int, Handler], Handler] | None = None,
     ) -> None:
         self._controller = controller
         self._clock = clock
@@ -53,7 +55,7 @@ class ControllerRole:
         values = config.values
         services = (controller, controller.quorum, settings, Forwarding(), gate, quotas, self.recovery)
         caps = frame_caps(values)
-        self.dispatcher = Dispatcher(HANDLERS, services, {}, tasks, clock, kind=CONTROLLER, caps=caps)
+        self.dispatcher = Dispatcher(HANDLERS, services, {}, tasks, clock, kind=CONTROLLER, wrap=wrap, caps=caps)
         limits, options = connection_limits(values), socket_options(values)
         self.server = Server(listeners, self.dispatcher, limits, options, clock, gate.admit)
 

@@ -207,7 +207,7 @@ class Dispatcher:
         self, asker: Asker, key: int, frame: memoryview, pos: int, version: int, correlation_id: int, client_id: str
     ) -> Reply:
         began = monotonic()
-        context = self._context(asker, key, version, client_id)
+        context = self._context(asker, key, version, client_id, correlation_id)
         if len(frame) - pos > AT_ONCE_BYTES or self._unprepared(key):
             slot = asker.open_slot(exclusive=True)
             asker.serve_large(len(frame) - pos)
@@ -222,13 +222,13 @@ class Dispatcher:
 
     def _unsupported_api_versions(self, connection: Connection, correlation_id: int, client_id: str) -> list[Piece]:
         api = API[ApiKey.API_VERSIONS]
-        context = self._context(connection, api.key, 0, client_id)
+        context = self._context(connection, api.key, 0, client_id, correlation_id)
         request = api.request()(client_software_name="", client_software_version="")
         answer = self._step(connection, api, correlation_id, request, context, True)
         assert isinstance(answer, list)
         return answer
 
-    def _context(self, asker: Asker, key: int, version: int, client_id: str) -> Context:
+    def _context(self, asker: Asker, key: int, version: int, client_id: str, correlation_id: int) -> Context:
         asker.session.client_id = client_id
         return Context(
             api_key=key,
@@ -237,6 +237,7 @@ class Dispatcher:
             session=asker.session,
             now_ms=self._clock.now_ms(),
             kind=self._kind,
+            correlation_id=correlation_id,
             on_close=asker.when_closed,
         )
 

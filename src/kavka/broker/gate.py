@@ -77,6 +77,8 @@ class Gate:
         """How many decisions are remembered."""
         self._guards: WeakValueDictionary[tuple[str, str], PrincipalGuard] = WeakValueDictionary()
         self.rules = AccessRules()
+        self.watch: Callable[[Session], None] | None = None
+        """Told of every session that was admitted, where decisions are audited."""
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Take over the ACLs of an image."""
@@ -87,6 +89,8 @@ class Gate:
     def admit(self, session: Session) -> None:
         """Set a guard on a session, for who it is now."""
         session.guard = self.guard(session.principal, session.client_host)
+        if self.watch is not None:
+            self.watch(session)
 
     def guard(self, principal: str, host: str) -> PrincipalGuard | None:
         """Who knows what a principal at an address may do; None where nobody is kept from anything.

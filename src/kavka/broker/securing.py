@@ -25,6 +25,8 @@ from kavka.model.clock import Clock
 from kavka.model.settings import (
     CONNECTION_FAILED_AUTHENTICATION_DELAY_MS,
     CONNECTIONS_MAX_REAUTH_MS,
+    KAVKA_AUDIT_ENABLE,
+    KAVKA_AUDIT_TOPIC_ENABLE,
     KAVKA_AUTHENTICATION_TIMEOUT_MS,
     KAVKA_MAX_UNAUTHENTICATED_CONNECTIONS,
     KAVKA_REGISTRY_LISTENER,
@@ -111,7 +113,9 @@ class Securing:
         self._subscribers: list[Callable[[], None]] = []
         protocols = protocols_of(config, values)
         self._controllers = [endpoint.listener for endpoint in config.controller_listeners]
-        reached = () if config.standalone else (config.inter_broker_listener, *controller_names(values)[:1])
+        self._asks_brokers = not config.standalone or (values[KAVKA_AUDIT_ENABLE] and values[KAVKA_AUDIT_TOPIC_ENABLE])
+        controllers = () if config.standalone else controller_names(values)[:1]
+        reached = (config.inter_broker_listener, *controllers) if self._asks_brokers else ()
         if values[PRINCIPAL_BUILDER_CLASS] != PRINCIPAL_BUILDER_CLASS.default and set(protocols.values()) != {PLAIN}:
             raise SettingError(f"{PRINCIPAL_BUILDER_CLASS.name}: it names a part of Java, which is not here")
         self._reached = [name for name in dict.fromkeys(reached) if protocols.get(name) in WITH_TLS]
@@ -120,9 +124,9 @@ class Securing:
             self._take(name, self._part(name, look, values))
         self._protocols = protocols
         self.to_brokers = self._outgoing(
-            "" if config.standalone else config.inter_broker_listener, values[SASL_MECHANISM_INTER_BROKER_PROTOCOL]
+            config.inter_broker_listener if self._asks_brokers else "", values[SASL_MECHANISM_INTER_BROKER_PROTOCOL]
         )
-        """How this node connects to others' brokers, and below to controllers; None for plain text."""
+        """How this node connects to brokers (for its audit log to its own), and to controllers; None for plain text."""
         self.to_controllers = self._outgoing(
             "" if config.standalone else next(iter(controller_names(values)), ""),
             values[SASL_MECHANISM_CONTROLLER_PROTOCOL],
@@ -362,7 +366,7 @@ class Securing:
                 name = f"listener.name.registry.{SASL_ENABLED_MECHANISMS.name}"
                 raise SettingError(f"{name}: over HTTP one of {', '.join(BY_HTTP)} is needed")
         between = values[SASL_MECHANISM_INTER_BROKER_PROTOCOL]
-        if not self._config.standalone and listener == self._config.inter_broker_listener and between not in enabled:
+        if self._asks_brokers and listener == self._config.inter_broker_listener and between not in enabled:
             # Kafka's rule: brokers log in to each other by a mechanism that they offer
             name = SASL_MECHANISM_INTER_BROKER_PROTOCOL.name
             raise SettingError(f"{name}: {between} is not among {SASL_ENABLED_MECHANISMS.name} of {listener}")

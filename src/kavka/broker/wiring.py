@@ -8,8 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kavka import __version__
 from kavka.broker.broker_role import BrokerEnvironment, BrokerRole, Service, previous_epoch
 from kavka.broker.config import NodeConfig, check_cordoned
 from kavka.broker.controller_role import ControllerRole
@@ -33,13 +35,20 @@ from kavka.model.clock import Clock
 from kavka.model.settings import (
     BROKER_RACK,
     INTER_BROKER_LISTENER_NAME,
+    KAVKA_AUDIT_DIR,
+    KAVKA_AUDIT_ENABLE,
+    KAVKA_AUDIT_TOPIC_ENABLE,
     KAVKA_METRICS_LISTENER,
+    KAVKA_OTEL_ENDPOINT,
+    KAVKA_OTEL_METRICS_INTERVAL_MS,
+    KAVKA_OTEL_TRACES_SAMPLE,
     KAVKA_REGISTRY_LISTENER,
     KAVKA_REGISTRY_SECURITY_PROTOCOL,
     KAVKA_REMOTE_CACHE_DIR,
     REMOTE_LOG_STORAGE_SYSTEM_ENABLE,
     REQUEST_TIMEOUT_MS,
     SECURITY_INTER_BROKER_PROTOCOL,
+    SettingError,
     Values,
 )
 from kavka.model.types import Endpoint, TopicPartition
@@ -65,8 +74,13 @@ from kavka.storage.disk import Disk
 from kavka.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
+    from kavka.broker.auditing import Audit
     from kavka.broker.tiering import Tiering
+    from kavka.net.connection import Receiver
     from kavka.runtime.coordinators import Make
+    from kavka.telemetry.otel import SentSpans
     from kavka.tiered.objects.base import ObjectStore
 
 logger = logging.getLogger(__name__)
@@ -145,6 +159,8 @@ class Node:
         self._quotas = Quotas(config.values, clock)
         self._metrics = Metrics()
         self._tiering: Tiering | None = None
+        self._audit: Audit | None = None
+        self._spans: SentSpans | None = None
         self._unready: str | None = "the node starts"
 
     def reload(self) -> None:
@@ -164,6 +180,7 @@ class Node:
             if config.accept_loss:  # then every log is recovered
                 marks = dict.fromkeys(marks)
             started = Started(dirs, marks, listeners, others)
+            self._audit = self._open_audit(dirs.node_id)
             controller = self._controller(started)
             settings = LiveSettings(dirs.node_id, config.values)
             settings.subscribe(self._securing.follow)
@@ -186,6 +203,10 @@ class Node:
                 controller.close()
                 if self._tiering is not None:
                     self._tiering.close()
+                if self._audit is not None:
+                    self._audit.close()
+                if self._spans is not None:
+                    await asyncio.get_running_loop().run_in_executor(None, self._spans.close)
             if epoch is not None and replicas is not None:
                 stop_cleanly(replicas, epoch, also=dirs.metadata_dir)
             elif epoch is not None:
@@ -205,6 +226,10 @@ class Node:
         async with asyncio.TaskGroup() as tasks:
             quorum = self._control(settings, controller, started, tasks)
             always: list[Service] = [controller, self._quotas, quorum.recovery, self._securing]
+            if self._audit is not None:
+                always.append(self._audit)
+                self._audit.show(metrics)
+            always += self._send_metrics(started.dirs)
             running = [tasks.create_task(service.run()) for service in always]
             registration = self._registration(started)
             if started.controller_listeners:
@@ -214,7 +239,7 @@ class Node:
             broker = None
             if replicas is not None:
                 loading = Loading(replicas, self._disk, self._clock, self._ports.new_name)
-                node = self._surroundings(settings, controller, quorum, tasks)
+                node = self._surroundings(settings, controller, quorum, tasks, self._send_spans(started.dirs))
                 broker = BrokerRole(node, replicas, loading, started.listeners, registration)
             show_quorum(metrics, controller)
             show_leaders(metrics, controller)
@@ -285,7 +310,12 @@ class Node:
         check_cordoned(values, self._config.data_dirs)
 
     def _surroundings(
-        self, settings: LiveSettings, controller: ControllerLoop, quorum: ControllerRole, tasks: asyncio.TaskGroup
+        self,
+        settings: LiveSettings,
+        controller: ControllerLoop,
+        quorum: ControllerRole,
+        tasks: asyncio.TaskGroup,
+        traced: Callable[[Receiver], Receiver] | None,
     ) -> BrokerEnvironment:
         return BrokerEnvironment(
             self._config,
@@ -303,6 +333,8 @@ class Node:
             self._securing.subscribe,
             self._ports,
             self._tiering,
+            self._audit,
+            traced,
         )
 
     def _control(
@@ -328,6 +360,7 @@ class Node:
             self._gate,
             self._quotas,
             brokers,
+            None if self._audit is None else self._audit.wrap,
         )
 
     def _report(
@@ -428,6 +461,50 @@ class Node:
         self._tiering = Tiering(settings, self._disk, folder, clock, metrics, self._store, new_id)
         return self._tiering.tiers
 
+    def _open_audit(self, node_id: int) -> Audit | None:
+        """The audit log of this node, if it keeps one; raises SettingError or OSError."""
+        values = self._config.values
+        if not values[KAVKA_AUDIT_ENABLE]:
+            return None
+        from kavka.broker.auditing import FOLDER, Audit  # few nodes keep one
+
+        folder = values[KAVKA_AUDIT_DIR] or f"{self._config.data_dirs[0]}/{FOLDER}"
+        forwards = values[KAVKA_AUDIT_TOPIC_ENABLE] and "broker" in self._config.roles
+        audit = Audit(values, self._disk, folder, self._clock, self._ports.new_id, node_id, forwards=forwards)
+        if audit.watches & (audit.selection.allowed if self._gate.authorizer is None else audit.watches):
+            self._gate.watch = audit.watch
+        return audit
+
+    def _about(self, dirs: NodeDirs) -> dict[str, str]:
+        """What a collector is told of this node."""
+        return {
+            "service.name": "kavka",
+            "service.version": __version__,
+            "service.instance.id": str(dirs.node_id),
+            "kavka.cluster.id": dirs.cluster_id,
+        }
+
+    def _send_metrics(self, dirs: NodeDirs) -> list[Service]:
+        """What sends the metrics to a collector, if one is configured."""
+        values = self._config.values
+        endpoint, every_ms = values[KAVKA_OTEL_ENDPOINT], values[KAVKA_OTEL_METRICS_INTERVAL_MS]
+        if endpoint is None or not every_ms:
+            return []
+        otel = import_otel()
+        return [otel.SentMetrics(self._metrics, endpoint, self._about(dirs), self._clock, every_ms)]
+
+    def _send_spans(self, dirs: NodeDirs) -> Callable[[Receiver], Receiver] | None:
+        """What has some requests traced, if a collector is configured."""
+        values = self._config.values
+        endpoint, share = values[KAVKA_OTEL_ENDPOINT], values[KAVKA_OTEL_TRACES_SAMPLE]
+        if endpoint is None or not share:
+            return None
+        otel = import_otel()
+        from kavka.broker.tracing import TracedRequests
+
+        self._spans = otel.SentSpans(endpoint, self._about(dirs))
+        return partial(TracedRequests, spans=self._spans, share=share, draw=self._ports.chance.random)
+
     def _registration(self, started: Started) -> Registration:
         config, dirs = self._config, started.dirs
         return Registration(
@@ -438,6 +515,17 @@ class Node:
             rack=config.values[BROKER_RACK],
             previous_epoch=previous_epoch(started.marks, list(config.data_dirs)),
         )
+
+
+def import_otel() -> ModuleType:
+    """What sends to a collector; raises SettingError where it is not installed."""
+    try:
+        from kavka.telemetry import otel
+    except ImportError as error:
+        raise SettingError(
+            f"{KAVKA_OTEL_ENDPOINT.name}: a module is missing ({error.name}): pip install 'kavka[otel]'"
+        ) from None
+    return otel
 
 
 def address(endpoint: Endpoint) -> str:

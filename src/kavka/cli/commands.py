@@ -29,6 +29,7 @@ from kavka.cli import (
     transactions,
     users,
 )
+from kavka.cli.audit import audit
 from kavka.cli.bench import bench
 from kavka.cli.completion import VARIABLE, completion
 from kavka.cli.consume import consume
@@ -197,6 +198,7 @@ app.add_typer(topics.app, name="topics")
 app.add_typer(groups.app, name="groups")
 app.add_typer(share.app, name="share")
 app.add_typer(transactions.app, name="transactions")
+app.command()(audit)
 app.add_typer(tiers.app, name="tiers")
 app.add_typer(disks.app, name="disks")
 app.add_typer(configs.app, name="configs")

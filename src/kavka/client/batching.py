@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Final, NamedTuple
 
 from kavka.model.errors import KafkaError
@@ -147,6 +147,19 @@ class Delivery:
         topic, partition = batch.topic_partition
         offset = base_offset + index if base_offset >= 0 else -1
         return Delivered(topic, partition, offset, append_time if append_time >= 0 else self._timestamp)
+
+    def when_done(self, told: Callable[[int, int, KafkaError | None], None]) -> None:
+        """Have a function told the partition, the offset (-1 if unknown) and the error; nobody has asked with that."""
+        batch, index = self._place()
+
+        def settled(_: object) -> None:
+            if batch.parts:
+                self.when_done(told)
+                return
+            base_offset, _append_time, error = batch.outcome.result()
+            told(batch.topic_partition.partition, base_offset + index if base_offset >= 0 else -1, error)
+
+        batch.outcome.add_done_callback(settled)
 
     def __await__(self) -> Generator[object, None, Delivered]:
         while not self.done():

@@ -137,6 +137,10 @@ class Connection:
         """Have a function called when the request that came last has its answer."""
         self._responses.when_answered(told)
 
+    def and_then(self, told: Callable[[], None]) -> None:
+        """Have a function called after whoever else waits for the answer to the request that came last."""
+        self._responses.and_then(told)
+
     def on_answer(self, slot: Slot) -> None:
         """Send what has become sendable and go on with requests that were held back."""
         if self.closed:

@@ -154,6 +154,21 @@ class Responses:
         else:
             newest.on_done = told
 
+    def and_then(self, told: Callable[[], None]) -> None:
+        """Have a function called after whoever else waits for the answer to the request that came last."""
+        newest = self.slots[-1] if self.slots else None
+        if newest is None or newest.done:
+            told()
+            return
+        before = newest.on_done
+
+        def both() -> None:
+            if before is not None:
+                before()
+            told()
+
+        newest.on_done = both
+
     def _count(self, reply: list[Piece]) -> bool:
         """Count what an answer holds of memory; whether it has files as well."""
         files = False

@@ -76,6 +76,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
             "acls list",
             "acls add",
             "acls remove",
+            "audit",
             "users list",
             "users set",
             "users remove",

@@ -1,12 +1,14 @@
 """Every configuration key of Kafka 4.3: brokers, topics, groups, client metrics subscriptions.
 
-The tables are `broker`, `replication`, `coordinators`, `security`, `tiered`, `topic`, `group` and `client_metrics`; a
-row is a constant named after its key (a topic's with TOPIC_ before it). `values` resolves them, `rules` validates
-changes, `describe` answers DescribeConfigs.
+The tables are `broker`, `replication`, `coordinators`, `security`, `tiered`, `audit`, `otel`, `topic`, `group`
+and `client_metrics`; a row is a constant named after its key (a topic's with TOPIC_ before it). `values` resolves them,
+`rules` validates changes, `describe` answers DescribeConfigs.
 """
 
+from kavka.model.settings.audit import *  # noqa: F403
 from kavka.model.settings.broker import *  # noqa: F403
 from kavka.model.settings.coordinators import *  # noqa: F403
+from kavka.model.settings.otel import *  # noqa: F403
 from kavka.model.settings.replication import *  # noqa: F403
 from kavka.model.settings.security import *  # noqa: F403
 from kavka.model.settings.tiered import *  # noqa: F403

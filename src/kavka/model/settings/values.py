@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
-from kavka.model.settings import broker, coordinators, group, replication, security, tiered, topic
+from kavka.model.settings import audit, broker, coordinators, group, otel, replication, security, tiered, topic
 from kavka.model.settings.types import Setting, SettingError, Source, Update
 
 T = TypeVar("T")
@@ -16,6 +16,8 @@ BROKER: Final[Mapping[str, Setting[Any]]] = {
     **coordinators.SETTINGS,
     **security.SETTINGS,
     **tiered.SETTINGS,
+    **audit.SETTINGS,
+    **otel.SETTINGS,
 }
 """Every key a node accepts."""
 TOPIC: Final[Mapping[str, Setting[Any]]] = topic.SETTINGS

@@ -1,0 +1,213 @@
+"""The audit log of a node: what is written, when, and what happens when it cannot be."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kavka.broker.auditing import Audit, WatchedGuard, selection_of
+from kavka.broker.context import Context
+from kavka.model.clock import ManualClock
+from kavka.model.errors import ClusterAuthorizationFailed, KafkaStorageError, TopicAuthorizationFailed
+from kavka.model.settings import SettingError, broker_values
+from kavka.net.session import Session
+from kavka.protocol.registry import ApiKey
+from kavka.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kavka.security.acl import Operation, ResourceType
+from kavka.storage.disk import RealDisk, RealFile
+
+ALICE = Session(7, listener="CLIENT", client_host="10.0.0.1", client_port=5, principal="User:alice")
+ASKED = Context(ApiKey.CREATE_TOPICS, 7, "shop", ALICE, 0, correlation_id=42)
+TOPIC, READ = int(ResourceType.TOPIC), int(Operation.READ)
+
+
+class FullFile(RealFile):
+    """A file on a disk that is full, while it is."""
+
+    full = False
+
+    def write_at(self, position: int, buffers: Any, length: int) -> None:
+        if FullFile.full:
+            raise OSError(28, "No space left on device")
+        super().write_at(position, buffers, length)
+
+
+class FullDisk(RealDisk):
+    """Has such files."""
+
+    def create(self, path: str) -> RealFile:
+        super().create(path).close()
+        return FullFile(self, path)
+
+
+def audit_in(folder: Path, disk: RealDisk | None = None, **settings: str) -> Audit:
+    values = broker_values({f"kavka.audit.{name}": text for name, text in settings.items()})
+    return Audit(values, disk or RealDisk(), str(folder), ManualClock(), lambda: "id", 3, forwards=False)
+
+
+def written(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for path in sorted(folder.glob("*.jsonl")) for line in path.read_bytes().splitlines()]
+
+
+def create(*names: str) -> CreateTopicsRequest:
+    topics = [
+        CreatableTopic(name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[]) for name in names
+    ]
+    return CreateTopicsRequest(topics=topics)
+
+
+def call(audit: Audit, request: Any, ctx: Context, error: BaseException | None = None) -> Any:
+    async def handler(request: Any, ctx: Context) -> Any:
+        await asyncio.sleep(0)
+        if error is not None:
+            raise error
+        return CreateTopicsResponse(throttle_time_ms=0, topics=[])
+
+    return asyncio.run(audit.wrap(ctx.api_key, handler)(request, ctx))
+
+
+def test_an_entry_says_who_did_what_and_is_there_before_the_answer(tmp_path: Path) -> None:
+    assert call(audit_in(tmp_path), create("orders"), ASKED) is not None
+    (entry,) = written(tmp_path)
+    assert entry == {
+        "seq": 1,
+        "time": entry["time"],
+        "node": 3,
+        "spool": "id",
+        "principal": "User:alice",
+        "host": "10.0.0.1",
+        "listener": "CLIENT",
+        "client_id": "shop",
+        "api": "CreateTopics",
+        "operation": "CREATE",
+        "resource_type": "TOPIC",
+        "resource": "orders",
+        "allowed": True,
+        "detail": "num_partitions 1",
+        "version": 7,
+        "correlation_id": 42,
+        "error_code": 0,
+        "outcome": "NONE",
+    }
+
+
+def test_an_error_is_written_and_still_raised(tmp_path: Path) -> None:
+    audit = audit_in(tmp_path)
+    with pytest.raises(ClusterAuthorizationFailed):
+        call(audit, create("orders"), ASKED, ClusterAuthorizationFailed())
+    with pytest.raises(ZeroDivisionError):
+        call(audit, create("orders"), ASKED, ZeroDivisionError())
+    with pytest.raises(asyncio.CancelledError):
+        call(audit, create("orders"), ASKED, asyncio.CancelledError())
+    denied, failed, gone = written(tmp_path)
+    assert (denied["allowed"], denied["outcome"]) == (False, "CLUSTER_AUTHORIZATION_FAILED")
+    assert (failed["allowed"], failed["outcome"]) == (True, "UNKNOWN_SERVER_ERROR")
+    assert gone["outcome"] == "NOT_ANSWERED"
+
+
+def test_what_another_node_writes_and_what_the_node_asks_itself_is_not_written(tmp_path: Path) -> None:
+    audit = audit_in(tmp_path)
+    call(audit, create("orders"), replace(ASKED, forwarded=True))
+    call(audit, create("orders"), replace(ASKED, session=replace(ALICE, id=-1)))
+    assert written(tmp_path) == []
+
+
+def test_a_large_request_is_written_in_slices_and_texts_are_cut(tmp_path: Path) -> None:
+    call(audit_in(tmp_path), create("x" * 5000, *(f"t{number}" for number in range(450))), ASKED)
+    found = written(tmp_path)
+    assert [entry["seq"] for entry in found] == list(range(1, 452))
+    assert len(found[0]["resource"]) == 512
+
+
+def test_only_what_is_chosen_is_written(tmp_path: Path) -> None:
+    audit = audit_in(tmp_path, allowed="DeleteTopics")
+    call(audit, create("orders"), ASKED)
+    assert written(tmp_path) == []
+    with pytest.raises(TopicAuthorizationFailed):
+        call(audit, create("orders"), ASKED, TopicAuthorizationFailed())
+    assert len(written(tmp_path)) == 1
+    groups = audit_in(tmp_path / "groups", allowed="all", resources="group,cluster")
+    call(groups, create("orders"), ASKED)
+    assert written(tmp_path / "groups") == []
+
+
+def test_an_api_that_there_is_not_is_refused() -> None:
+    with pytest.raises(SettingError, match=r"kavka\.audit\.denied: 'CreateTopic' is neither admin"):
+        selection_of(broker_values({"kavka.audit.denied": "CreateTopic"}))
+
+
+def test_without_a_log_nothing_is_changed_and_what_was_is_written_later(tmp_path: Path) -> None:
+    audit = audit_in(tmp_path, FullDisk())
+    FullFile.full = True
+    try:
+        with pytest.raises(KafkaStorageError, match="the audit log cannot be written: No space left"):
+            call(audit, create("done"), ASKED)
+        with pytest.raises(KafkaStorageError):
+            call(audit, create("refused"), ASKED, AssertionError("it must not be asked"))
+    finally:
+        FullFile.full = False
+    call(audit, create("next"), ASKED)
+    assert [entry["resource"] for entry in written(tmp_path)] == ["done", "next"]
+    assert audit.failures == 2
+
+
+def test_decisions_that_are_repeated_are_counted(tmp_path: Path) -> None:
+    audit = audit_in(tmp_path, allowed="all")
+    guard = WatchedGuard(audit, ALICE, None)
+    for _ in range(1000):
+        assert guard.allows(READ, TOPIC, "orders", ApiKey.FETCH)
+        assert guard.allows(READ, TOPIC, "orders", ApiKey.FETCH, False)  # only looked up
+    assert [entry["count"] for entry in written(tmp_path)] == [1]
+    audit.tell_counts()
+    audit.tell_counts()
+    assert [(entry["api"], entry["count"]) for entry in written(tmp_path)] == [("Fetch", 1), ("Fetch", 999)]
+
+
+def test_by_default_only_denials_of_what_is_not_administrative_are_written(tmp_path: Path) -> None:
+    class Closed:
+        def allows(self, *_: object) -> bool:
+            return False
+
+        def allows_any(self, *_: object) -> bool:
+            return False
+
+    audit = audit_in(tmp_path)
+    assert WatchedGuard(audit, ALICE, None).allows(READ, TOPIC, "orders", ApiKey.FETCH)
+    closed = WatchedGuard(audit, ALICE, Closed())
+    assert not closed.allows(READ, TOPIC, "orders", ApiKey.FETCH)
+    assert not closed.allows(READ, TOPIC, "orders", ApiKey.CREATE_TOPICS)  # with its answer, by `wrap`
+    assert not closed.allows_any(READ, TOPIC)
+    assert [(entry["api"], entry["allowed"]) for entry in written(tmp_path)] == [("Fetch", False)]
+
+
+def test_many_different_decisions_do_not_grow_the_memory(tmp_path: Path) -> None:
+    audit = audit_in(tmp_path, allowed="all")
+    guard = WatchedGuard(audit, ALICE, None)
+    for number in range(10_050):
+        guard.allows(READ, TOPIC, f"t{number}", ApiKey.FETCH)
+    assert len(audit._counted) <= 10_000
+    assert audit.entries == 10_050
+
+
+def test_with_fsync_the_answer_waits_for_the_disk(tmp_path: Path) -> None:
+    synced: list[int] = []
+
+    class SyncedFile(RealFile):
+        def sync(self) -> None:
+            super().sync()
+            synced.append(self.size())
+
+    class SyncedDisk(RealDisk):
+        def create(self, path: str) -> RealFile:
+            super().create(path).close()
+            return SyncedFile(self, path)
+
+    audit = audit_in(tmp_path, SyncedDisk(), fsync="true")
+    call(audit, create("orders"), ASKED)
+    assert synced == [(tmp_path / "00000000000000000001.jsonl").stat().st_size]
+    audit.close()
