@@ -3,7 +3,8 @@
 A fenced block whose info string is `console test` holds commands after `$` and what they print; `...` stands for
 anything, also for whole lines, and `exit N` for the exit code. A `python test` block is a program that must
 succeed; `python file=NAME` writes a file for the commands after it. The address 127.0.0.1:9092 becomes the node's,
-those from 127.0.0.1:19092 on become free ones. What a page leaves running has its process id in a file NAME.pid.
+those from 127.0.0.1:19092 on become free ones, and http://127.0.0.1:8081 is its registry, if a page needs one. What
+a page leaves running has its process id in a file NAME.pid.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from kavka.testing.local import free_ports
 
 ROOT = Path(__file__).parents[2]
 ADDRESS = "127.0.0.1:9092"
+REGISTRY = "http://127.0.0.1:8081"
 PAGES = [
     page
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -100,7 +102,8 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_what_the_page_shows_is_what_happens(page: Path, folder: Path) -> None:
     first = in_a_row(6)
-    with Cluster() as cluster:
+    needs_registry = any(REGISTRY in block.text for block in blocks(page.read_text()))
+    with Cluster(config={"kavka.registry.listener": "127.0.0.1:0"} if needs_registry else {}) as cluster:
         environment = {
             **os.environ,
             "KAVKA_BOOTSTRAP": cluster.bootstrap,
@@ -111,6 +114,8 @@ def test_what_the_page_shows_is_what_happens(page: Path, folder: Path) -> None:
         for language, mark, line, text in blocks(page.read_text()):
             where = f"{page.name}, line {line}"
             text = text.replace(ADDRESS, cluster.bootstrap)
+            if needs_registry:
+                text = text.replace(REGISTRY, cluster.registry)
             text = re.sub(r"(?<=127\.0\.0\.1:)190(\d\d)", lambda found: str(first + int(found[1]) - 92), text)
             if mark.startswith("file="):
                 (folder / mark.removeprefix("file=")).write_text(text)

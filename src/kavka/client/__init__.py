@@ -66,6 +66,9 @@ if TYPE_CHECKING:
     from kavka.client.partitioner import partition_for_key
     from kavka.client.pool import Pool
     from kavka.client.producer import Acks, Codec, Producer
+    from kavka.client.registry.api import SchemaRegistry
+    from kavka.client.registry.errors import SchemaRegistryError
+    from kavka.client.registry.values import Reference, RegisteredSchema, Schema
     from kavka.client.share_consumer import ShareConsumer
     from kavka.client.share_session import ShareRecord
     from kavka.client.transactions import PreparedTransaction
@@ -74,6 +77,8 @@ if TYPE_CHECKING:
         Deserializer,
         Json,
         JsonOf,
+        PartDeserializer,
+        PartSerializer,
         Raw,
         Serializer,
         Text,
@@ -137,6 +142,8 @@ __all__ = [
     "NewTopic",
     "Node",
     "OpenTransaction",
+    "PartDeserializer",
+    "PartSerializer",
     "PartitionDescription",
     "PartitionView",
     "Place",
@@ -147,8 +154,13 @@ __all__ = [
     "QuotaEntity",
     "Raw",
     "Reassignment",
+    "Reference",
+    "RegisteredSchema",
     "ReplicaInfo",
     "ResourceType",
+    "Schema",
+    "SchemaRegistry",
+    "SchemaRegistryError",
     "ScramCredential",
     "ScramMechanism",
     "Serializer",
@@ -196,11 +208,15 @@ _HOMES = {
     "kavka.client.partitioner": "partition_for_key",
     "kavka.client.pool": "Pool",
     "kavka.client.producer": "Acks Codec Producer",
+    "kavka.client.registry.api": "SchemaRegistry",
+    "kavka.client.registry.errors": "SchemaRegistryError",
+    "kavka.client.registry.values": "Reference RegisteredSchema Schema",
     "kavka.client.share_consumer": "ShareConsumer",
     "kavka.client.share_session": "ShareRecord",
     "kavka.client.transactions": "PreparedTransaction",
     "kavka.client.typed": (
-        "DeserializationError Deserializer Json JsonOf Raw Serializer Text TypedConsumer TypedProducer TypedRecord"
+        "DeserializationError Deserializer Json JsonOf PartDeserializer PartSerializer Raw Serializer Text "
+        "TypedConsumer TypedProducer TypedRecord"
     ),
     "kavka.client.view": "ClusterView Node PartitionView TopicView",
     "kavka.model.errors": "KafkaError",

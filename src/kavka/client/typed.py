@@ -8,9 +8,10 @@ consumer that is open, and leave everything else to it.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from kavka.client.batching import Delivered, Delivery
 from kavka.client.fetched import ConsumerRecord
@@ -40,6 +41,26 @@ class Deserializer(Protocol[Out]):
 
     async def deserialize(self, topic: str, data: bytes | None, /) -> Out:
         """What the bytes of a record in a topic mean; raises ValueError if they mean nothing."""
+
+
+@runtime_checkable
+class PartSerializer(Protocol[In]):
+    """A `Serializer` that asks whether it is for keys or values, and may give the record a header."""
+
+    async def serialize_part(
+        self, part: Literal["key", "value"], topic: str, value: In, headers: list[Header], /
+    ) -> bytes | None:
+        """The bytes of a key or value; raises ValueError or TypeError for what cannot be written."""
+
+
+@runtime_checkable
+class PartDeserializer(Protocol[Out]):
+    """A `Deserializer` that asks whether it is for keys or values, and sees the record's headers."""
+
+    async def deserialize_part(
+        self, part: Literal["key", "value"], topic: str, data: bytes | None, headers: Sequence[Header], /
+    ) -> Out:
+        """What the bytes of a key or value mean; raises ValueError if they mean nothing."""
 
 
 class DeserializationError(ValueError):
@@ -127,10 +148,16 @@ class JsonOf(Generic[T]):
 class TypedProducer(Generic[K, V]):
     """Sends keys and values of certain types through a producer."""
 
-    def __init__(self, producer: Producer, *, key: Serializer[K], value: Serializer[V]) -> None:
+    def __init__(
+        self,
+        producer: Producer,
+        *,
+        key: Serializer[K] | PartSerializer[K],
+        value: Serializer[V] | PartSerializer[V],
+    ) -> None:
         self.producer = producer
-        self._key = key
-        self._value = value
+        self._key = _serializing(key, "key")
+        self._value = _serializing(value, "value")
 
     async def send(
         self,
@@ -143,13 +170,15 @@ class TypedProducer(Generic[K, V]):
         headers: Sequence[Header] = (),
     ) -> Delivery:
         """Buffer a record and return the promise of its delivery."""
+        said = list(headers)
+        key_bytes = await self._key(topic, key, said)
         return await self.producer.send(
             topic,
-            await self._value.serialize(topic, value),
-            key=await self._key.serialize(topic, key),
+            await self._value(topic, value, said),
+            key=key_bytes,
             partition=partition,
             timestamp=timestamp,
-            headers=headers,
+            headers=said,
         )
 
     async def send_and_wait(
@@ -169,10 +198,16 @@ class TypedProducer(Generic[K, V]):
 class TypedConsumer(Generic[K, V]):
     """Reads keys and values of certain types from a consumer or a member of a group."""
 
-    def __init__(self, consumer: Consumer | GroupConsumer, *, key: Deserializer[K], value: Deserializer[V]) -> None:
+    def __init__(
+        self,
+        consumer: Consumer | GroupConsumer,
+        *,
+        key: Deserializer[K] | PartDeserializer[K],
+        value: Deserializer[V] | PartDeserializer[V],
+    ) -> None:
         self.consumer = consumer
-        self._key = key
-        self._value = value
+        self._key = _deserializing(key, "key")
+        self._value = _deserializing(value, "value")
 
     async def __aiter__(self) -> AsyncIterator[TypedRecord[K, V]]:
         """Records for ever; raises DeserializationError for one that cannot be read, and goes on after it if asked."""
@@ -182,8 +217,24 @@ class TypedConsumer(Generic[K, V]):
     async def typed(self, record: ConsumerRecord) -> TypedRecord[K, V]:
         """A record with its key and value read; raises DeserializationError."""
         try:
-            key = await self._key.deserialize(record.topic, record.key)
-            value = await self._value.deserialize(record.topic, record.value)
+            key = await self._key(record.topic, record.key, record.headers)
+            value = await self._value(record.topic, record.value, record.headers)
         except ValueError as error:
             raise DeserializationError(record, error) from error
         return TypedRecord(record.topic, record.partition, record.offset, record.timestamp, key, value, record.headers)
+
+
+def _serializing(
+    by: Serializer[In] | PartSerializer[In], part: Literal["key", "value"]
+) -> Callable[[str, In, list[Header]], Awaitable[bytes | None]]:
+    if isinstance(by, PartSerializer):
+        return partial(by.serialize_part, part)
+    return lambda topic, value, headers: by.serialize(topic, value)
+
+
+def _deserializing(
+    by: Deserializer[Out] | PartDeserializer[Out], part: Literal["key", "value"]
+) -> Callable[[str, bytes | None, Sequence[Header]], Awaitable[Out]]:
+    if isinstance(by, PartDeserializer):
+        return partial(by.deserialize_part, part)
+    return lambda topic, data, headers: by.deserialize(topic, data)

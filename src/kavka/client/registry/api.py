@@ -58,12 +58,12 @@ class SchemaRegistry:
         """
         self._way = way(addresses_of(urls, auth, token), trust_of(tls), timeout_ms / 1000)
         self._latest_seconds = latest_ttl_ms / 1000
-        self._by_id: Cache[tuple[int, str], Schema] = Cache(cached)
-        self._by_guid: Cache[str, Schema] = Cache(cached)
+        self._by_id: Cache[tuple[int, str, str], Schema] = Cache(cached)
+        self._by_guid: Cache[tuple[str, str], Schema] = Cache(cached)
         self._by_schema: Cache[tuple[str, Schema, bool, bool], RegisteredSchema] = Cache(cached)
-        self._by_version: Cache[tuple[str, int], RegisteredSchema] = Cache(cached)
-        self._latest: Cache[str, RegisteredSchema] = Cache(cached)
-        self._unknown: Cache[tuple[int, str] | str, SchemaNotFound] = Cache(cached)
+        self._by_version: Cache[tuple[str, int, str], RegisteredSchema] = Cache(cached)
+        self._latest: Cache[tuple[str, str], RegisteredSchema] = Cache(cached)
+        self._unknown: Cache[tuple[int, str, str] | tuple[str, str], SchemaNotFound] = Cache(cached)
 
     @classmethod
     def of(cls, properties: Mapping[str, Any], **options: Any) -> Self:
@@ -84,14 +84,23 @@ class SchemaRegistry:
 
     # -- schemas ------------------------------------------------------------------------------
 
-    async def schema(self, id_: int, *, subject: str = "") -> Schema:
-        """The schema with an id, in the context of a subject if one is given; raises SchemaNotFound."""
-        query = {"subject": subject} if subject else {}
-        return await self._looked_up(self._by_id, (id_, subject), f"schemas/ids/{id_}", query)
+    async def schema(self, id_: int, *, subject: str = "", form: str = "") -> Schema:
+        """The schema with an id, in the context of a subject if one is given; raises SchemaNotFound.
 
-    async def schema_of_guid(self, guid: str) -> Schema:
+        The `form` of a Protobuf schema is text, or `"serialized"` for its file descriptor in base64.
+        """
+        query = {**({"subject": subject} if subject else {}), **_form(form)}
+        return await self._looked_up(self._by_id, (id_, subject, form), f"schemas/ids/{id_}", query)
+
+    async def schema_of_guid(self, guid: str, *, form: str = "") -> Schema:
         """The schema with a GUID, as records name it that have it in a header; raises SchemaNotFound."""
-        return await self._looked_up(self._by_guid, guid, f"schemas/guids/{quote(guid, safe='')}", {})
+        path = f"schemas/guids/{quote(guid, safe='')}"
+        return await self._looked_up(self._by_guid, (guid, form), path, _form(form))
+
+    async def id_of_guid(self, guid: str) -> int:
+        """The id of the schema with a GUID; raises SchemaNotFound."""
+        said = await self._turned("GET", f"schemas/guids/{quote(guid, safe='')}/ids")
+        return _understood(lambda answer: int(answer[0]["id"]), said)
 
     async def _looked_up(self, cache: Cache[Any, Schema], key: Any, path: str, query: Mapping[str, str]) -> Schema:
         async def ask() -> Schema:
@@ -128,21 +137,21 @@ class SchemaRegistry:
 
         return await self._once(self._by_schema, key, ask)
 
-    async def latest(self, subject: str) -> RegisteredSchema:
+    async def latest(self, subject: str, *, form: str = "") -> RegisteredSchema:
         """The latest version of a subject, as of up to `latest_ttl_ms` ago; raises SchemaNotFound."""
+        key = subject, form
         return await self._once(
-            self._latest, subject, lambda: self._version(subject, "latest", False), self._latest_seconds
+            self._latest, key, lambda: self._version(subject, "latest", _form(form)), self._latest_seconds
         )
 
-    async def version(self, subject: str, version: int) -> RegisteredSchema:
+    async def version(self, subject: str, version: int, *, form: str = "") -> RegisteredSchema:
         """A version of a subject, deleted ones as well, since others may refer to them; raises SchemaNotFound."""
-        return await self._once(
-            self._by_version, (subject, version), lambda: self._version(subject, str(version), True)
-        )
+        key, query = (subject, version, form), {"deleted": "true", **_form(form)}
+        return await self._once(self._by_version, key, lambda: self._version(subject, str(version), query))
 
-    async def _version(self, subject: str, version: str, deleted: bool) -> RegisteredSchema:
+    async def _version(self, subject: str, version: str, query: Mapping[str, str]) -> RegisteredSchema:
         path = f"subjects/{quote(subject, safe='')}/versions/{version}"
-        said = await self._json("GET", path, query=_flags(deleted=deleted))
+        said = await self._json("GET", path, query=query)
         return _understood(lambda answer: _registered(subject, Schema.read(answer), answer), said)
 
     # -- subjects -----------------------------------------------------------------------------
@@ -253,7 +262,7 @@ def _foreign(status: int) -> SchemaRegistryError:
 def _understood(read: Callable[[Any], V], said: Any) -> V:
     try:
         return read(said)
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
+    except (LookupError, ValueError, TypeError, AttributeError) as error:
         raise SchemaRegistryError(f"the schema registry's answer cannot be read: {error}") from None
 
 
@@ -266,6 +275,10 @@ def _registered(subject: str, schema: Schema, said: Mapping[str, Any]) -> Regist
         None if version is None else int(version),
         None if guid is None else str(guid),
     )
+
+
+def _form(form: str) -> dict[str, str]:
+    return {"format": form} if form else {}
 
 
 def _flags(**flags: bool) -> dict[str, str]:

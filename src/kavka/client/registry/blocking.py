@@ -74,13 +74,20 @@ class SchemaRegistry:
         with self._lock:
             return now(work)
 
-    def schema(self, id_: int, *, subject: str = "") -> Schema:
-        """The schema with an id, in the context of a subject if one is given; raises SchemaNotFound."""
-        return self.run(self.inner.schema(id_, subject=subject))
+    def schema(self, id_: int, *, subject: str = "", form: str = "") -> Schema:
+        """The schema with an id, in the context of a subject if one is given; raises SchemaNotFound.
 
-    def schema_of_guid(self, guid: str) -> Schema:
+        The `form` of a Protobuf schema is text, or `"serialized"` for its file descriptor in base64.
+        """
+        return self.run(self.inner.schema(id_, subject=subject, form=form))
+
+    def schema_of_guid(self, guid: str, *, form: str = "") -> Schema:
         """The schema with a GUID, as records name it that have it in a header; raises SchemaNotFound."""
-        return self.run(self.inner.schema_of_guid(guid))
+        return self.run(self.inner.schema_of_guid(guid, form=form))
+
+    def id_of_guid(self, guid: str) -> int:
+        """The id of the schema with a GUID; raises SchemaNotFound."""
+        return self.run(self.inner.id_of_guid(guid))
 
     def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
         """Register a schema under a subject, or find it there; raises IncompatibleSchema."""
@@ -90,13 +97,13 @@ class SchemaRegistry:
         """Find a schema under a subject; raises SchemaNotFound."""
         return self.run(self.inner.lookup(subject, schema, normalize=normalize))
 
-    def latest(self, subject: str) -> RegisteredSchema:
+    def latest(self, subject: str, *, form: str = "") -> RegisteredSchema:
         """The latest version of a subject, as of up to `latest_ttl_ms` ago; raises SchemaNotFound."""
-        return self.run(self.inner.latest(subject))
+        return self.run(self.inner.latest(subject, form=form))
 
-    def version(self, subject: str, version: int) -> RegisteredSchema:
+    def version(self, subject: str, version: int, *, form: str = "") -> RegisteredSchema:
         """A version of a subject, deleted ones as well, since others may refer to them; raises SchemaNotFound."""
-        return self.run(self.inner.version(subject, version))
+        return self.run(self.inner.version(subject, version, form=form))
 
     def subjects(self, *, prefix: str = "", deleted: bool = False) -> list[str]:
         """The names of all subjects, or of those that begin so."""
