@@ -116,9 +116,7 @@ def consume(
     show = Show(write, chosen(key, value, header or ()))
 
     async def work() -> None:
-        known = registry_of(registry)
-        if known is not None:
-            show.decode = decoding(known)
+        show.decode = decoding(registry_of(registry))
         names = await _matching(bootstrap, pattern) if pattern is not None else list(dict.fromkeys(topics or ()))
         if share is not None:
             await _print_share(bootstrap, share, names, acknowledge, show, max_records, follow=follow)

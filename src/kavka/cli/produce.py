@@ -94,8 +94,7 @@ def produce(
     - `echo '{"id": 7}' | kavka produce orders --value-schema order.avsc --registry http://127.0.0.1:8081`
     """
     given = {"--count": count is not None, "--whole": whole, "--json": json_lines, "--tombstone": tombstone}
-    given |= {"--key-separator": key_separator is not None}
-    _one_of(given)
+    _one_of(given | {"--key-separator": key_separator is not None})
     _one_of({"--count": count is not None, "--tombstone": tombstone, "--file": file is not None})
     _one_of({"--key": key is not None, "--key-separator": key_separator is not None, "--json": json_lines})
     if tombstone and key is None:
@@ -121,10 +120,7 @@ def produce(
     async def work() -> dict[str, Any]:
         if value_schema is None:
             return await _send_all(bootstrap, job, records, count, options)
-        known = registry_of(registry)
-        if known is None:
-            raise typer.BadParameter("it needs --registry URL", param_hint="--value-schema")
-        write = await encoding(known, topic, value_schema, format_, message)
+        write = await encoding(registry_of(registry), topic, value_schema, format_, message)
         return await _send_all(bootstrap, job, encoded(records, write), None, options)
 
     sent = run(work())

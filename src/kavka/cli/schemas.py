@@ -69,8 +69,10 @@ def registry_errors() -> Iterator[None]:
 # -- consume -----------------------------------------------------------------------------------------
 
 
-def decoding(registry: SchemaRegistry) -> Decode:
-    """What makes JSON of the keys and values that name a schema; others stay as they are."""
+def decoding(registry: SchemaRegistry | None) -> Decode | None:
+    """What makes JSON of the keys and values that name a schema, others stay as they are; None without a registry."""
+    if registry is None:
+        return None
     from kavka.client.schemas import AnySchema
 
     read = AnySchema(registry)
@@ -105,8 +107,12 @@ def _json(value: Any) -> bytes:
 # -- produce -----------------------------------------------------------------------------------------
 
 
-async def encoding(registry: SchemaRegistry, topic: str, schema: str, format_: Format | None, message: str) -> Encode:
+async def encoding(
+    registry: SchemaRegistry | None, topic: str, schema: str, format_: Format | None, message: str
+) -> Encode:
     """What writes JSON by a schema: that of a file, which is registered, or the latest; raises CommandError."""
+    if registry is None:
+        raise typer.BadParameter("it needs --registry URL", param_hint="--value-schema")
     with registry_errors():
         from kavka.client.schemas.write import written_by
 
