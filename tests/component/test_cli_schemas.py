@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 import warnings
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from kavka.cli.commands import run
 from kavka.client import blocking
 from kavka.testing import Cluster
 
@@ -153,3 +155,27 @@ def test_a_registry_that_is_none_is_said_in_a_line(node: Cluster) -> None:
         assert message in err
     assert kavka(node, "consume", name, registry="off") == (0, "\0\0\0\0\1x\n", "")
     assert "it needs --registry URL" in kavka(node, "produce", name, "--value-schema", "latest", registry="off")[2]
+
+
+def test_a_profile_or_a_client_properties_names_the_registry(
+    node: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    name = topic(node, "named")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("KAVKA_BOOTSTRAP", raising=False)
+    (tmp_path / "o.avsc").write_text(AVRO)
+    assert kavka(node, "produce", name, "--value-schema", str(tmp_path / "o.avsc"), given='{"id": 1}\n')[0] == 0
+    assert run(["profile", "set", "one", "--bootstrap", node.bootstrap, "--registry", node.registry]) == 0
+    assert run(["profile", "set", "bare", "--bootstrap", node.bootstrap]) == 0
+    properties = tmp_path / "client.properties"
+    properties.write_text(f"schema.registry.url={node.registry}\nbasic.auth.user.info=ada:pw\n")
+    for arguments, shown in (
+        (["consume", name], b'{"id": 1}\n'),
+        (["--profile", "bare", "consume", name], b"\0\0\0\0"),
+        (["--profile", "bare", "--config", str(properties), "consume", name], b'{"id": 1}\n'),
+        (["consume", name, "--registry", "off"], b"\0\0\0\0"),
+    ):
+        capfdbinary.readouterr()
+        assert run(arguments) == 0
+        assert capfdbinary.readouterr().out.startswith(shown)
+    assert "KAVKA_REGISTRY_URL" not in os.environ

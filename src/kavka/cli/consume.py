@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -116,7 +116,6 @@ def consume(
     show = Show(write, chosen(key, value, header or ()))
 
     async def work() -> None:
-        show.decode = decoding(registry_of(registry))
         names = await _matching(bootstrap, pattern) if pattern is not None else list(dict.fromkeys(topics or ()))
         if share is not None:
             await _print_share(bootstrap, share, names, acknowledge, show, max_records, follow=follow)
@@ -140,7 +139,7 @@ def consume(
         async with member:
             await _print_group(bootstrap, member, names, show, max_records, follow=follow)
 
-    run(work())
+    run(show.with_registry(registry, work))
 
 
 class Show:
@@ -149,13 +148,22 @@ class Show:
     def __init__(self, write: Write, wanted: Wanted | None) -> None:
         self._write = write
         self._wanted = wanted
-        self.decode: Decode | None = None
-        """How keys and values are read, where there is a registry."""
+        self._decode: Decode | None = None
+
+    async def with_registry(self, said: str | None, work: Callable[[], Awaitable[None]]) -> None:
+        """Do a command's work while keys and values are shown by their schemas, if there is a registry."""
+        registry = registry_of(said)
+        if registry is None:
+            await work()
+            return
+        async with registry:
+            self._decode = decoding(registry)
+            await work()
 
     async def chosen(self, records: Records) -> Records:
         """The records that are wanted, as they are to be shown."""
-        if self.decode is not None:
-            records = await self.decode(records)
+        if self._decode is not None:
+            records = await self._decode(records)
         if self._wanted is None:
             return records
         return [record for record in records if self._wanted(record)]

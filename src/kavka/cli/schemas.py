@@ -69,10 +69,8 @@ def registry_errors() -> Iterator[None]:
 # -- consume -----------------------------------------------------------------------------------------
 
 
-def decoding(registry: SchemaRegistry | None) -> Decode | None:
-    """What makes JSON of the keys and values that name a schema, others stay as they are; None without a registry."""
-    if registry is None:
-        return None
+def decoding(registry: SchemaRegistry) -> Decode:
+    """What makes JSON of the keys and values that name a schema; others stay as they are."""
     from kavka.client.schemas import AnySchema
 
     read = AnySchema(registry)
@@ -113,6 +111,11 @@ async def encoding(
     """What writes JSON by a schema: that of a file, which is registered, or the latest; raises CommandError."""
     if registry is None:
         raise typer.BadParameter("it needs --registry URL", param_hint="--value-schema")
+    async with registry:
+        return await _encoding(registry, topic, schema, format_, message)
+
+
+async def _encoding(registry: SchemaRegistry, topic: str, schema: str, format_: Format | None, message: str) -> Encode:
     with registry_errors():
         from kavka.client.schemas.write import written_by
 
