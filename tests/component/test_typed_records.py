@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -327,3 +328,40 @@ def test_values_and_bytes_that_do_not_fit_are_refused(registry: SchemaRegistry) 
         registry.run(JsonSchema[Any](registry).deserialize("unfit", written))
     with pytest.raises(IncompatibleSchema):
         registry.run(Avro[Any](registry, '"string"').serialize("unfit", "x"))
+
+
+def test_any_bytes_are_read_or_refused(registry: SchemaRegistry) -> None:
+    kinds = ["string", "bytes", {"type": "array", "items": "long"}, {"type": "map", "values": "double"}]
+    fields = [{"name": f"f{number}", "type": kind} for number, kind in enumerate(kinds)]
+    full = json.dumps({"type": "record", "name": "Full", "fields": fields})
+    written = [
+        registry.run(
+            Avro[Any](registry, full).serialize("any-a", {"f0": "a", "f1": b"b", "f2": [1], "f3": {"k": 1.0}})
+        ),
+        registry.run(JsonSchema[Any](registry, JSON).serialize("any-j", {"id": 1})),
+        registry.run(Protobuf[Any](registry).serialize("any-p", message_classes()["Order"](id=1, to={"town": "x"}))),
+    ]
+    reading = AnySchema(registry)
+    chance = random.Random(21)
+    outcomes = {True: 0, False: 0}
+    for number in range(2_000):
+        data = bytearray(written[number % 3] or b"")
+        for _ in range(chance.randrange(1, 4)):
+            data[chance.randrange(5, len(data))] = chance.randrange(256)
+        data = data[: chance.randrange(5, len(data) + 1)] + chance.randbytes(chance.randrange(3))
+        try:
+            registry.run(reading.deserialize("any", bytes(data)))
+            outcomes[True] += 1
+        except ValueError:
+            outcomes[False] += 1
+    assert min(outcomes.values()) > 20
+    deep = (written[1] or b"")[:5] + b"[" * 100_000
+    with pytest.raises(ValueError, match="does not fit its schema"):
+        registry.run(JsonSchema[Any](registry).deserialize("any-j", deep))
+
+
+def test_lists_of_nothing_are_not_read(registry: SchemaRegistry) -> None:
+    serde = Avro[Any](registry, '{"type": "array", "items": "null"}')
+    written = registry.run(serde.serialize("nothing", [None]))
+    with pytest.raises(ValueError, match="items without bytes"):
+        registry.run(serde.deserialize("nothing", written))

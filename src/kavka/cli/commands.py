@@ -39,6 +39,7 @@ from kavka.cli.options import CLIENT_CONFIG, read_client_config
 from kavka.cli.output import CommandError, abandon_stdout, note, write_line
 from kavka.cli.produce import produce
 from kavka.cli.profiles import Profiles
+from kavka.cli.schemas import REGISTRY_URL
 from kavka.cli.top import top
 from kavka.cli.version import version
 from kavka.model.errors import KafkaError
@@ -100,6 +101,8 @@ def everywhere(
     if chosen is not None:
         where = where or chosen.bootstrap
         file = file or chosen.config
+        if chosen.registry is not None and REGISTRY_URL not in os.environ:
+            _set(context, REGISTRY_URL, chosen.registry)
     if file is not None:
         if where is None:
             where = read_client_config(file).get("bootstrap.servers")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -14,6 +14,7 @@ from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, run
 from kavka.cli.output import CommandError
 from kavka.cli.places import PLACE, parse_place
 from kavka.cli.records import Wanted, Write, as_format, as_json, as_line, chosen
+from kavka.cli.schemas import Decode, RegistryOption, decoding, registry_of
 from kavka.client import Admin, Consumer, ConsumerRecord, GroupConsumer, Place, ShareConsumer, TopicPartition
 
 POLL_MS = 200
@@ -87,6 +88,7 @@ def consume(
     output: Annotated[
         RecordOutput, typer.Option("--output", "-o", help="The value as a line, or everything as a JSON line.")
     ] = RecordOutput.TEXT,
+    registry: RegistryOption = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Print the records of topics up to their end, or follow them.
@@ -99,6 +101,7 @@ def consume(
     - `kavka consume orders --from end --follow --format '%p/%o %k: %v\\n'`
     - `kavka consume orders payments --group billing --follow`
     - `kavka consume jobs --share workers --max 10`
+    - `kavka consume orders --registry http://127.0.0.1:8081` (keys and values as JSON, by their schemas)
     """
     if share is not None:
         _check_share(group, pattern, partition, until)
@@ -106,25 +109,23 @@ def consume(
         raise typer.BadParameter("give either topics or --pattern", param_hint="TOPIC")
     if follow and until is not None:
         raise typer.BadParameter("--follow and --until exclude each other", param_hint="--until")
-    if group is not None and partition:
-        raise typer.BadParameter("a group shares out partitions by itself", param_hint="--partition")
-    if group is not None and until is not None:
-        raise typer.BadParameter("a group reads up to the end, or follows", param_hint="--until")
+    if group is not None:
+        _check_group(partition, until)
     place, last = parse_place(start), parse_place(until, "--until") if until is not None else "end"
     write = _writer(output, key_separator, format_)
-    wanted = chosen(key, value, header or ())
+    show = Show(write, chosen(key, value, header or ()))
 
     async def work() -> None:
         names = await _matching(bootstrap, pattern) if pattern is not None else list(dict.fromkeys(topics or ()))
         if share is not None:
-            await _print_share(bootstrap, share, names, acknowledge, write, wanted, max_records, follow=follow)
+            await _print_share(bootstrap, share, names, acknowledge, show, max_records, follow=follow)
             return
         if group is None:
             async with Consumer(bootstrap, isolation=isolation) as consumer:
                 sources = [TopicPartition(name, each) for name in names for each in partition] if partition else names
                 await consumer.assign(*sources, start=place)
                 chunks = _chunks(consumer, None if follow else await _ends(consumer, last))
-                await _print(chunks, write, wanted, max_records)
+                await _print(chunks, show, max_records)
             return
         member = GroupConsumer(
             bootstrap,
@@ -136,9 +137,41 @@ def consume(
             isolation=isolation,
         )
         async with member:
-            await _print_group(bootstrap, member, names, write, wanted, max_records, follow=follow)
+            await _print_group(bootstrap, member, names, show, max_records, follow=follow)
 
-    run(work())
+    run(show.with_registry(registry, work))
+
+
+class Show:
+    """What is shown of records, and which of them are."""
+
+    def __init__(self, write: Write, wanted: Wanted | None) -> None:
+        self._write = write
+        self._wanted = wanted
+        self._decode: Decode | None = None
+
+    async def with_registry(self, said: str | None, work: Callable[[], Awaitable[None]]) -> None:
+        """Do a command's work while keys and values are shown by their schemas, if there is a registry."""
+        registry = registry_of(said)
+        if registry is None:
+            await work()
+            return
+        async with registry:
+            self._decode = decoding(registry)
+            await work()
+
+    async def chosen(self, records: Records) -> Records:
+        """The records that are wanted, as they are to be shown."""
+        if self._decode is not None:
+            records = await self._decode(records)
+        if self._wanted is None:
+            return records
+        return [record for record in records if self._wanted(record)]
+
+    def print(self, records: Records) -> None:
+        """Write records to standard output."""
+        sys.stdout.buffer.write(b"".join(map(self._write, records)))
+        sys.stdout.flush()
 
 
 def _writer(output: RecordOutput, key_separator: str | None, format_: str | None) -> Write:
@@ -179,13 +212,13 @@ async def _chunks(consumer: Consumer, ends: Mapping[TopicPartition, int] | None)
         yield records
 
 
-async def _print(chunks: AsyncIterator[Records], write: Write, wanted: Wanted | None, most: int | None) -> None:
+async def _print(chunks: AsyncIterator[Records], show: Show, most: int | None) -> None:
     async for records in chunks:
-        shown = records if wanted is None else [record for record in records if wanted(record)]
+        shown = await show.chosen(records)
         if most is not None:
             shown = shown[:most]
             most -= len(shown)
-        _show(shown, write)
+        show.print(shown)
         if most == 0:
             return
 
@@ -194,8 +227,7 @@ async def _print_group(
     bootstrap: str,
     member: GroupConsumer,
     topics: Sequence[str],
-    write: Write,
-    wanted: Wanted | None,
+    show: Show,
     most: int | None,
     *,
     follow: bool,
@@ -213,9 +245,9 @@ async def _print_group(
         records = await member.read(POLL_MS, at_most=most)
         if records:
             idle = 0.0
-            shown = records if wanted is None else [record for record in records if wanted(record)]
+            shown = await show.chosen(records)
             most = None if most is None else most - len(shown)
-            _show(shown, write)
+            show.print(shown)
         elif not follow:
             mine = member.assignment
             idle += POLL_MS / 1000
@@ -224,6 +256,14 @@ async def _print_group(
             if idle > PATIENCE_S and not mine:
                 idle = 0.0
                 await _require_a_share(bootstrap, member)
+
+
+def _check_group(partition: list[int] | None, until: str | None) -> None:
+    """A group says itself who reads what."""
+    if partition:
+        raise typer.BadParameter("a group shares out partitions by itself", param_hint="--partition")
+    if until is not None:
+        raise typer.BadParameter("a group reads up to the end, or follows", param_hint="--until")
 
 
 def _check_share(group: str | None, pattern: str | None, partition: list[int] | None, until: str | None) -> None:
@@ -239,8 +279,7 @@ async def _print_share(
     group: str,
     topics: Sequence[str],
     how: Literal["accept", "release", "reject"],
-    write: Write,
-    wanted: Wanted | None,
+    show: Show,
     most: int | None,
     *,
     follow: bool,
@@ -262,9 +301,9 @@ async def _print_share(
             if (not records and consumer.assignment) or not seen.isdisjoint(record[:3] for record in records):
                 return  # what was released comes again: all was shown
             seen.update(record[:3] for record in records if how == "release")
-            shown = [record for record in records if wanted is None or wanted(ConsumerRecord(*record[:7]))]
+            shown = await show.chosen([ConsumerRecord(*record[:7]) for record in records])
             most = None if most is None else most - len(records)
-            _show([ConsumerRecord(*record[:7]) for record in shown], write)
+            show.print(shown)
             for record in records:
                 consumer.acknowledge(record, how)
 
@@ -284,8 +323,3 @@ async def _require_a_share(bootstrap: str, member: GroupConsumer) -> None:
             f"group {group.id!r} gave this member no partition: its other members have them all "
             f"(see `kavka groups describe {group.id} --members`)"
         )
-
-
-def _show(records: Records, write: Write) -> None:
-    sys.stdout.buffer.write(b"".join(map(write, records)))
-    sys.stdout.flush()

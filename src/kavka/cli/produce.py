@@ -11,9 +11,10 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, cast
 
 import typer
 
-from kavka.cli.lines import Record, from_json, from_lines, generated, keyed, single
+from kavka.cli.lines import Record, from_json, from_lines, from_typed_json, generated, keyed, single
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, run
 from kavka.cli.output import CommandError, Output, note, print_json, write_line
+from kavka.cli.schemas import Format, RegistryOption, encoded, encoding, registry_of
 from kavka.client import Acks, Producer
 
 AHEAD_SECONDS: Final = 0.005
@@ -61,6 +62,22 @@ def produce(
     offsets: Annotated[
         bool, typer.Option("--offsets", help="Print partition and offset of each record once it is acknowledged.")
     ] = False,
+    value_schema: Annotated[
+        str | None,
+        typer.Option(
+            "--value-schema",
+            metavar="FILE|latest",
+            help="Values are JSON and are written by this schema, or the registry's latest for the topic.",
+        ),
+    ] = None,
+    format_: Annotated[
+        Format | None,
+        typer.Option("--format", show_default="by the file's name", help="The language of --value-schema."),
+    ] = None,
+    message: Annotated[
+        str, typer.Option("--message", metavar="NAME", show_default="the first", help="Which one of a Protobuf file.")
+    ] = "",
+    registry: RegistryOption = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -74,10 +91,10 @@ def produce(
     - `kavka consume orders --output json | kavka produce copies --json`
     - `kavka produce documents --key report --file report.pdf --whole --offsets`
     - `kavka produce load --count 1000000 --size 100 --rate 5000`
+    - `echo '{"id": 7}' | kavka produce orders --value-schema order.avsc --registry http://127.0.0.1:8081`
     """
     given = {"--count": count is not None, "--whole": whole, "--json": json_lines, "--tombstone": tombstone}
-    given |= {"--key-separator": key_separator is not None}
-    _one_of(given)
+    _one_of(given | {"--key-separator": key_separator is not None})
     _one_of({"--count": count is not None, "--tombstone": tombstone, "--file": file is not None})
     _one_of({"--key": key is not None, "--key-separator": key_separator is not None, "--json": json_lines})
     if tombstone and key is None:
@@ -90,18 +107,33 @@ def produce(
     elif whole:
         records = single(Record(_bytes(key), file.read_bytes() if file is not None else sys.stdin.buffer.read()))
     else:
-        records = from_lines(file, from_json if json_lines else keyed(key_separator, key, null))
+        parse = from_typed_json if value_schema is not None else from_json
+        records = from_lines(file, parse if json_lines else keyed(key_separator, key, null))
+    _one_of({"--count": count is not None, "--value-schema": value_schema is not None})
+    if value_schema is None and (format_ is not None or message):
+        raise typer.BadParameter("it needs --value-schema", param_hint="--message" if message else "--format")
     job = Job(topic, partition, tuple(map(_header, header or ())), rate, offsets, output)
     options: dict[str, Any] = {"codec": codec, "acks": _acks(acks)}
     if count is not None:
         options |= {"linger_ms": 20, "batch_bytes": 131_072}  # for throughput: nobody waits for a single record
-    sent = run(_send_all(bootstrap, job, records, count, options))
+
+    async def work() -> dict[str, Any]:
+        if value_schema is None:
+            return await _send_all(bootstrap, job, records, count, options)
+        write = await encoding(registry_of(registry), topic, value_schema, format_, message)
+        return await _send_all(bootstrap, job, encoded(records, write), None, options)
+
+    sent = run(work())
     if output is Output.JSON and not offsets:
         print_json(sent)
     elif count is not None or sys.stderr.isatty():
-        seconds = max(sent["seconds"], 0.001)
-        speed = f"{sent['records'] / seconds:,.0f} records/s, {sent['bytes'] / 1e6 / seconds:,.1f} MB/s"
-        note(f"{sent['records']:,} records, {sent['bytes'] / 1e6:,.1f} MB in {sent['seconds']:.2f} s ({speed})")
+        note(_summary(sent))
+
+
+def _summary(sent: dict[str, Any]) -> str:
+    seconds = max(sent["seconds"], 0.001)
+    speed = f"{sent['records'] / seconds:,.0f} records/s, {sent['bytes'] / 1e6 / seconds:,.1f} MB/s"
+    return f"{sent['records']:,} records, {sent['bytes'] / 1e6:,.1f} MB in {sent['seconds']:.2f} s ({speed})"
 
 
 class Job(NamedTuple):

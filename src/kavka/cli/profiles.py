@@ -24,6 +24,8 @@ class Profile(NamedTuple):
 
     bootstrap: str
     config: str | None = None
+    registry: str | None = None
+    """The URL of its schema registry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,8 @@ def load() -> Profiles:
     try:
         read = tomllib.loads(file.read_text(encoding="utf-8"))
         clusters = {
-            name: Profile(str(each["bootstrap"]), each.get("config")) for name, each in read.get("profiles", {}).items()
+            name: Profile(str(each["bootstrap"]), each.get("config"), each.get("registry"))
+            for name, each in read.get("profiles", {}).items()
         }
         return Profiles(read.get("current"), clusters)
     except (tomllib.TOMLDecodeError, KeyError, AttributeError, TypeError) as error:
@@ -74,6 +77,8 @@ def save(profiles: Profiles) -> None:
         lines.append(f"\n[profiles.{json.dumps(name)}]\nbootstrap = {json.dumps(cluster.bootstrap)}\n")
         if cluster.config is not None:
             lines.append(f"config = {json.dumps(cluster.config)}\n")
+        if cluster.registry is not None:
+            lines.append(f"registry = {json.dumps(cluster.registry)}\n")
     file = path()
     file.parent.mkdir(parents=True, exist_ok=True)
     temporary = file.with_name(f"{file.name}.tmp")
@@ -89,6 +94,9 @@ def set_profile(
         Path | None,
         typer.Option("--client-config", metavar="FILE", help="A client.properties: how connections are secured."),
     ] = None,
+    registry: Annotated[
+        str | None, typer.Option("--registry", metavar="URL", help="Its schema registry, http://HOST:PORT.")
+    ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Give a cluster a name; the first one is used at once.
@@ -96,7 +104,7 @@ def set_profile(
     Example: `kavka profile set staging --bootstrap staging1:9092,staging2:9092`
     """
     profiles = load()
-    made = Profile(bootstrap, str(client_config.absolute()) if client_config is not None else None)
+    made = Profile(bootstrap, str(client_config.absolute()) if client_config is not None else None, registry)
     save(Profiles(profiles.current or name, {**profiles.clusters, name: made}))
     if output is Output.JSON:
         print_json({"profile": name, "bootstrap": bootstrap, "file": str(path())})

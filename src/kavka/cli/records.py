@@ -15,6 +15,11 @@ from kavka.client import ConsumerRecord
 Write = Callable[[ConsumerRecord], bytes]
 Wanted = Callable[[ConsumerRecord], bool]
 
+
+class DecodedBytes(bytes):
+    """A key or value that was read by its schema: JSON."""
+
+
 FIELDS: Final[dict[str, Write]] = {
     "t": lambda record: record.topic.encode(),
     "p": lambda record: b"%d" % record.partition,
@@ -80,6 +85,9 @@ def as_json(record: ConsumerRecord) -> bytes:
 
 
 def _put(fields: dict[str, Any], name: str, data: bytes | None) -> None:
+    if isinstance(data, DecodedBytes):
+        fields[name] = json.loads(data)
+        return
     try:
         fields[name] = None if data is None else data.decode()
     except UnicodeDecodeError:

@@ -32,4 +32,6 @@ class IncompatibleSchema(SchemaRegistryError):  # noqa: N818
 def error_of(status: int, code: int, message: str) -> SchemaRegistryError:
     """The error of an answer."""
     kind = {NOT_FOUND: SchemaNotFound, CONFLICT: IncompatibleSchema}.get(status, SchemaRegistryError)
+    if status == NOT_FOUND and code in (0, NOT_FOUND):  # neither a schema nor a subject: there is no such page
+        return SchemaRegistryError(f"the schema registry's URL leads nowhere: {message} ({status})", status, code)
     return kind(f"the schema registry answers: {message} ({code or status})", status, code)

@@ -14,8 +14,8 @@ from kavka.client.registry.api import SchemaRegistry
 from kavka.client.registry.blocking import SchemaRegistry as BlockingRegistry
 from kavka.client.registry.values import Schema
 from kavka.client.schemas.avro_models import avro_of
-from kavka.client.schemas.avro_references import whole
-from kavka.client.schemas.models import instance, is_model, plain
+from kavka.client.schemas.avro_references import has_weightless_lists, whole
+from kavka.client.schemas.models import is_model, maker, plain
 from kavka.client.schemas.serde import Framing, SchemaSerde, referenced
 from kavka.client.schemas.subjects import SubjectName
 
@@ -91,8 +91,10 @@ class Avro(SchemaSerde[T], Generic[T]):
     ) -> Callable[[bytes], T]:
         wanted = reader if reader is not None else self._schema
         written = await parsed_avro(self.registry, writer)
+        if has_weightless_lists(written):
+            raise ValueError("its schema has a list of items without bytes, so that a few could say to be millions")
         seen = await parsed_avro(self.registry, wanted) if wanted is not None and wanted != writer else None
-        kind = self._kind
+        make = None if self._kind is None else maker(self._kind, "avro")
 
         def decode(data: bytes) -> Any:
             if written == "bytes":
@@ -101,10 +103,10 @@ class Avro(SchemaSerde[T], Generic[T]):
                 io.BytesIO(data),
                 written,
                 seen,
-                return_record_name=kind is not None,
-                return_record_name_override=kind is not None,
+                return_record_name=make is not None,
+                return_record_name_override=make is not None,
             )
-            return found if kind is None else instance(kind, found, "avro")
+            return found if make is None else make(found)
 
         return decode
 

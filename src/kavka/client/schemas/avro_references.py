@@ -85,3 +85,46 @@ class _Joining:
                 definition, within = self._definitions[name]
                 return self.join(definition, within)
         return said
+
+
+def has_weightless_lists(schema: Any) -> bool:
+    """Whether a schema that is whole has arrays whose items take no bytes: their number is bounded by nothing."""
+    return _Weighing().has_lists(schema)
+
+
+class _Weighing:
+    """What is known of the names in a schema."""
+
+    def __init__(self) -> None:
+        self._weightless: dict[str, bool] = {}
+
+    def has_lists(self, schema: Any) -> bool:
+        if isinstance(schema, list):
+            return True in [self.has_lists(each) for each in schema]  # all of them: they may define names
+        if not isinstance(schema, dict):
+            return False
+        kind = schema.get("type")
+        if kind in ("record", "error"):
+            found = True in [self.has_lists(each["type"]) for each in schema["fields"]]
+            self._weightless[str(schema["name"])] = self._is_weightless(schema)
+            return found
+        if kind == "array":
+            inside = self.has_lists(schema["items"])
+            return inside or self._is_weightless(schema["items"])
+        if kind == "map":
+            return self.has_lists(schema["values"])
+        if kind == "fixed":
+            self._weightless[str(schema["name"])] = self._is_weightless(schema)
+        return isinstance(kind, dict | list) and self.has_lists(kind)
+
+    def _is_weightless(self, schema: Any) -> bool:
+        if isinstance(schema, str):
+            return schema == "null" or self._weightless.get(schema, False)
+        if not isinstance(schema, dict):
+            return False  # a union says in a byte which one it is
+        kind = schema.get("type")
+        if kind in ("record", "error"):
+            return all(self._is_weightless(each["type"]) for each in schema["fields"])
+        if kind == "fixed":
+            return int(schema.get("size", 1)) == 0
+        return kind == "null" or (isinstance(kind, dict) and self._is_weightless(kind))

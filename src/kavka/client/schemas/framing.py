@@ -59,6 +59,14 @@ def header_of(part: Part) -> str:
     return KEY_HEADER if part == "key" else VALUE_HEADER
 
 
+def is_framed(part: Part, data: bytes | None, headers: Iterable[Header]) -> bool:
+    """Whether a key or value seems to name a schema."""
+    if data is None:
+        return False
+    wanted = header_of(part)
+    return (data[:1] == b"\x00" and len(data) >= _ID_BYTES) or any(name == wanted for name, _ in headers)
+
+
 def unframed(part: Part, data: bytes, headers: Iterable[Header]) -> Frame:
     """A key or value taken apart; raises ValueError if it names no schema."""
     wanted = header_of(part)

@@ -15,7 +15,7 @@ from kavka.client.registry.api import SchemaRegistry
 from kavka.client.registry.blocking import SchemaRegistry as BlockingRegistry
 from kavka.client.registry.values import Schema
 from kavka.client.schemas.json_models import json_schema_of
-from kavka.client.schemas.models import instance, plain
+from kavka.client.schemas.models import maker, plain
 from kavka.client.schemas.serde import Framing, SchemaSerde, referenced
 from kavka.client.schemas.subjects import SubjectName
 
@@ -87,12 +87,12 @@ class JsonSchema(SchemaSerde[T], Generic[T]):
     ) -> Callable[[bytes], T]:
         wanted = reader or self._schema or writer
         check = await checked_by(self.registry, wanted) if self._validate else _anything
-        kind = self._kind
+        make = None if self._kind is None else maker(self._kind, "json")
 
         def decode(data: bytes) -> Any:
             found = json.loads(data)
             check(found)
-            return found if kind is None else instance(kind, found, "json")
+            return found if make is None else make(found)
 
         return decode
 

@@ -16,9 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from decimal import Decimal
 from enum import Enum
+from functools import partial
 from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
 
 Form = Literal["avro", "json"]
+Make = Callable[[Any], Any]
+_ATOMS: Final = frozenset({type(None), bool, int, float, str})
 
 MISSING: Final = dataclasses.MISSING
 RECORD_HINT: Final = "-type"
@@ -98,6 +101,8 @@ def alternatives(kind: Any) -> list[Any] | None:
 
 def plain(value: Any, form: Form) -> Any:
     """What a format's library can write of a value."""
+    if type(value) in _ATOMS:
+        return value
     if isinstance(value, Enum):
         return value.name if form == "avro" else plain(value.value, form)
     if value is None or isinstance(value, bool | int | float | str):
@@ -144,69 +149,98 @@ def name_of(kind: type) -> str:
 # -- plain values become instances ---------------------------------------------------------------
 
 
-def instance(kind: Any, value: Any, form: Form) -> Any:
-    """An instance of a type with what a plain value says; raises ValueError or TypeError."""
-    kind, _ = bare(kind)
-    branches = alternatives(kind)
-    if branches is not None:
-        return _one_of(branches, value, form)
-    if is_pydantic(kind):
-        return kind.model_validate(value)
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        return _record(kind, value, form)
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin in (list, set, frozenset, tuple, Sequence):
-        inner = arguments[0] if arguments else Any
-        made = [instance(inner, each, form) for each in _expected(value, list, kind)]
-        return made if origin in (list, Sequence) else origin(made)
-    if origin in (dict, Mapping):
-        inner = arguments[1] if len(arguments) == 2 else Any
-        return {key: instance(inner, each, form) for key, each in _expected(value, dict, kind).items()}
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return kind[value] if form == "avro" else kind(value)
-    return _scalar(kind, value)
+def maker(kind: Any, form: Form) -> Make:
+    """What makes instances of a type of plain values; it raises ValueError or TypeError for those that do not fit."""
+    return _Making(form).of(kind)
+
+
+class _Making:
+    """What is known of the classes that a type is made of, looked up once."""
+
+    def __init__(self, form: Form) -> None:
+        self._form = form
+        self._records: dict[type, Make] = {}
+
+    def of(self, kind: Any) -> Make:
+        kind, _ = bare(kind)
+        branches = alternatives(kind)
+        if branches is not None:
+            return self._union(branches)
+        if is_pydantic(kind) and self._form == "json":
+            return kind.model_validate  # type: ignore[no-any-return]
+        if is_model(kind):
+            return self._record(kind)
+        origin, arguments = get_origin(kind), get_args(kind)
+        if origin in (list, set, frozenset, tuple, Sequence):
+            return self._list(kind, origin, arguments[0] if arguments else Any)
+        if origin in (dict, Mapping):
+            inner = self.of(arguments[1] if len(arguments) == 2 else Any)
+            return lambda value: {key: inner(each) for key, each in _expected(value, dict, kind).items()}
+        if isinstance(kind, type) and issubclass(kind, Enum):
+            return kind.__getitem__ if self._form == "avro" else kind
+        return partial(_scalar, kind, _PARSERS.get(kind))
+
+    def _list(self, kind: Any, origin: Any, inner: Any) -> Make:
+        make = self.of(inner)
+        collect = list if origin in (list, Sequence) else origin
+        return lambda value: collect(make(each) for each in _expected(value, list, kind))
+
+    def _record(self, kind: type) -> Make:
+        known = self._records.get(kind)
+        if known is not None:
+            return known
+        fields: dict[str, Make] = {}
+        validate: Make | None = kind.model_validate if is_pydantic(kind) else None  # type: ignore[attr-defined]
+
+        def make(value: Any) -> Any:
+            if isinstance(value, tuple) and len(value) == 2:  # a record of a union with its name
+                value = value[1]
+            said = {}
+            for name, each in _expected(value, dict, kind.__name__).items():
+                field = fields.get(name)
+                if field is not None:
+                    said[name] = field(each)
+                elif name != RECORD_HINT:
+                    raise ValueError(f"{kind.__name__} has no field {name!r}")
+            try:
+                return kind(**said) if validate is None else validate(said)
+            except TypeError as error:
+                raise ValueError(str(error)) from None
+
+        self._records[kind] = make  # before its fields: they may be of the same class
+        fields.update((each.name, self.of(each.kind)) for each in fields_of(kind))
+        return make
+
+    def _union(self, branches: list[Any]) -> Make:
+        others = [(bare(each)[0], self.of(each)) for each in branches if each is not type(None)]
+        nothing = len(others) < len(branches)
+        alone = others[0][1] if len(others) == 1 else None
+        named = {name_of(kind): make for kind, make in others if is_model(kind)}
+
+        def make(value: Any) -> Any:
+            if value is None:
+                if nothing:
+                    return None
+                raise ValueError("a value was expected, not null")
+            if alone is not None:
+                return alone(value)
+            if isinstance(value, tuple) and len(value) == 2 and value[0] in named:
+                return named[value[0]](value[1])
+            exact = [make for kind, make in others if kind is type(value)]
+            for attempt in exact or [make for _, make in others]:
+                try:
+                    return attempt(value)
+                except (ValueError, TypeError, KeyError):
+                    continue  # the next one may fit
+            raise ValueError(f"{type(value).__name__} is none of {', '.join(str(kind) for kind, _ in others)}")
+
+        return make
 
 
 def _expected(value: Any, wanted: type, kind: Any) -> Any:
     if not isinstance(value, wanted):
         raise ValueError(f"{kind} was expected, not {type(value).__name__}")
     return value
-
-
-def _record(kind: type, value: Any, form: Form) -> Any:
-    if isinstance(value, tuple) and len(value) == 2:  # a record of a union with its name
-        value = value[1]
-    said = _expected(value, dict, kind.__name__)
-    known = {each.name: each for each in fields_of(kind)}
-    unknown = said.keys() - known.keys() - {RECORD_HINT}
-    if unknown:
-        raise ValueError(f"{kind.__name__} has no field {min(unknown)!r}")
-    made = {name: instance(known[name].kind, each, form) for name, each in said.items() if name in known}
-    try:
-        return kind(**made)
-    except TypeError as error:
-        raise ValueError(str(error)) from None
-
-
-def _one_of(branches: list[Any], value: Any, form: Form) -> Any:
-    if value is None:
-        if type(None) in branches:
-            return None
-        raise ValueError("a value was expected, not null")
-    others = [each for each in branches if each is not type(None)]
-    if len(others) == 1:
-        return instance(others[0], value, form)
-    if isinstance(value, tuple) and len(value) == 2:
-        named = [each for each in others if is_model(each) and name_of(each) == value[0]]
-        if named:
-            return instance(named[0], value[1], form)
-    exact = [each for each in others if each is type(value)]
-    for branch in exact or others:
-        try:
-            return instance(branch, value, form)
-        except (ValueError, TypeError, KeyError):
-            continue  # the next one may fit
-    raise ValueError(f"{type(value).__name__} is none of {', '.join(str(each) for each in others)}")
 
 
 _PARSERS: Final[dict[Any, Callable[[str], Any]]] = {
@@ -219,12 +253,11 @@ _PARSERS: Final[dict[Any, Callable[[str], Any]]] = {
 }
 
 
-def _scalar(kind: Any, value: Any) -> Any:
-    if kind is Any or get_origin(kind) is Literal:
+def _scalar(kind: Any, parse: Callable[[str], Any] | None, value: Any) -> Any:
+    if type(value) is kind or kind is Any or get_origin(kind) is Literal:
         return value
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    parse = _PARSERS.get(kind)
     if parse is not None and isinstance(value, str):
         return parse(value)
     if isinstance(kind, type) and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):

@@ -156,6 +156,20 @@ async def descriptor_of(registry: SchemaRegistry, schema: Schema, indexes: tuple
     return cast("Descriptor", found)
 
 
+def messages_in(file: FileDescriptor) -> dict[str, Descriptor]:
+    """The messages of a file by their names within its package, in the order of their definition."""
+    found: dict[str, Descriptor] = {}
+
+    def add(message: Descriptor, prefix: str) -> None:
+        found[prefix + message.name] = message
+        for each in message.nested_types:
+            add(each, f"{prefix}{message.name}.")
+
+    for message in file.message_types_by_name.values():
+        add(message, "")
+    return found
+
+
 async def file_of(registry: SchemaRegistry, schema: Schema) -> FileDescriptor:
     """The file of a serialized schema, with those it imports; raises ValueError."""
     others = await referenced(registry, schema, "serialized") if schema.references else {}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class AnySchema:
-    """A `Deserializer` that goes by the type of a record's schema; Protobuf's messages become dicts."""
+    """A `Deserializer` that goes by the type of a record's schema; what it gives can be said in JSON."""
 
     def __init__(self, registry: SchemaRegistry | BlockingRegistry) -> None:
         self._registry = registry.inner if isinstance(registry, BlockingRegistry) else registry
@@ -38,6 +38,10 @@ class AnySchema:
             from kavka.client.schemas.protobuf import said_by
 
             return said_by(found)
+        if schema.type == "AVRO":
+            from kavka.client.schemas.avro_json import said
+
+            return said(found)
         return found
 
     def _format(self, kind: SchemaType) -> SchemaSerde[Any]:

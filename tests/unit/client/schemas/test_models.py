@@ -17,11 +17,15 @@ import pydantic
 import pytest
 
 from kavka.client.schemas.avro_models import avro_of
-from kavka.client.schemas.avro_references import whole
+from kavka.client.schemas.avro_references import has_weightless_lists, whole
 from kavka.client.schemas.json_models import json_schema_of
-from kavka.client.schemas.models import Precision, instance, plain
+from kavka.client.schemas.models import Form, Precision, maker, plain
 
 UTC = datetime.UTC
+
+
+def instance(kind: Any, value: Any, form: Form) -> Any:
+    return maker(kind, form)(value)
 
 
 class Colour(Enum):
@@ -90,6 +94,8 @@ class Customer(pydantic.BaseModel):
     name: str
     born: datetime.date | None = None
     lines: list[Line] = []
+    likes: Colour = Colour.RED
+    extra: Line | Gift | None = None
 
 
 @pytest.mark.parametrize("value", [FULL, FULL.parent], ids=["full", "defaults"])
@@ -133,12 +139,15 @@ def test_a_newer_class_reads_what_an_older_one_wrote() -> None:
 
 
 def test_models_of_pydantic_are_schemas() -> None:
-    customer = Customer(name="Ada", born=datetime.date(1815, 12, 10), lines=[Line("a")])
+    customer = Customer(
+        name="Ada", born=datetime.date(1815, 12, 10), lines=[Line("a")], likes=Colour.BLUE, extra=Gift("b", True)
+    )
     schema = fastavro.parse_schema(json.loads(avro_of(Customer)))
     out = io.BytesIO()
     fastavro.schemaless_writer(out, schema, plain(customer, "avro"))
     out.seek(0)
-    assert instance(Customer, fastavro.schemaless_reader(out, schema, None), "avro") == customer
+    found = fastavro.schemaless_reader(out, schema, None, return_record_name=True, return_record_name_override=True)
+    assert instance(Customer, found, "avro") == customer
     said = plain(customer, "json")
     jsonschema.validate(said, json.loads(json_schema_of(Customer)))
     assert instance(Customer, said, "json") == customer
@@ -228,3 +237,32 @@ def test_schemas_that_build_on_others_are_made_whole() -> None:
 def test_a_schema_on_its_own_stays_as_it_is() -> None:
     assert whole('"string"', []) == "string"
     assert whole("string", []) == "string"
+
+
+EMPTY = {"type": "record", "name": "Empty", "fields": []}
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        ({"type": "array", "items": "null"}, True),
+        ({"type": "array", "items": EMPTY}, True),
+        ({"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}}, True),
+        (["null", {"type": "map", "values": {"type": "array", "items": {"type": "null"}}}], True),
+        (
+            {
+                "type": "record",
+                "name": "R",
+                "fields": [{"name": "a", "type": EMPTY}, {"name": "b", "type": {"type": "array", "items": "Empty"}}],
+            },
+            True,
+        ),
+        ({"type": "array", "items": ["null", "int"]}, False),
+        ({"type": "array", "items": {"type": "array", "items": "string"}}, False),
+        ({"type": "map", "values": "null"}, False),
+        (EMPTY, False),
+        ("null", False),
+    ],
+)
+def test_lists_of_nothing_are_found(schema: Any, expected: bool) -> None:
+    assert has_weightless_lists(fastavro.parse_schema(schema)) is expected
