@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import pytest
@@ -81,6 +82,9 @@ class Clients:
         for thread in self._threads:
             thread.join(120)
 
+    def acknowledged_more_than(self, count: int) -> bool:
+        return len(self.acknowledged) > count
+
     def _write(self, node: int) -> None:
         number = 0
         while not self._stopping.is_set():
@@ -147,8 +151,7 @@ def test_ids_are_unique_and_nothing_is_lost_while_leaders_are_killed() -> None:
                 until(lambda: len(partition().isrs) == 3 and partition().leader > 0)
                 leader = partition().leader
                 cluster.kill(leader)
-                before = len(clients.acknowledged)
-                until(lambda before=before: len(clients.acknowledged) > before + 20)
+                until(partial(clients.acknowledged_more_than, len(clients.acknowledged) + 20))
                 cluster.start(leader)
                 clients.urls.update(urls_of(cluster))
         logger.info("%d kills, %d schemas, %d reads", KILLS, len(clients.acknowledged), clients.reads)

@@ -188,25 +188,25 @@ class Registry:
         return Transition(Reply(200, answer))
 
     def _looked_up(self, call: Call, candidate: SchemaVersion) -> dict[str, Any]:
-        same = self._same(candidate, deleted=call.flag("deleted"))
+        same = self._same(candidate.subject, fingerprint(candidate), deleted=call.flag("deleted"))
         if same is None:
             raise schema_not_found()
         return self.reading.shown(same)
 
-    def _same(self, candidate: SchemaVersion, *, deleted: bool) -> SchemaVersion | None:
-        content, contents = fingerprint(candidate), self.state.contents
-        versions = self.state.versions(candidate.subject, deleted=deleted)
+    def _same(self, subject: str, content: bytes, *, deleted: bool) -> SchemaVersion | None:
+        contents = self.state.contents
+        versions = self.state.versions(subject, deleted=deleted)
         return next((each for each in reversed(versions) if contents[each.subject, each.version] == content), None)
 
     def _registered(self, candidate: SchemaVersion, verdict: Verdict) -> Transition[Reply]:
-        same = self._same(candidate, deleted=False)
+        content = fingerprint(candidate)
+        same = self._same(candidate.subject, content, deleted=False)
         if same is not None and candidate.id in (0, same.id) and candidate.version in (0, same.version):
-            return Transition(Reply(200, _registered(same)))
+            return Transition(Reply(200, _registered(same, content)))
         if verdict.messages:
             said = f'Schema being registered is incompatible with an earlier schema for subject "{candidate.subject}"'
             raise RegistryError(409, f"{said}, details: [{', '.join(verdict.messages)}]")
         context = context_of(candidate.subject)
-        content = fingerprint(candidate)
         known = self.state.by_content.get((context, content))
         id_ = candidate.id or known or self.state.max_ids.get(context, 0) + 1
         other = self.state.by_id(context, id_) if candidate.id else None
@@ -215,7 +215,7 @@ class Registry:
         version = candidate.version or max(self.state.subjects.get(candidate.subject, ()), default=0) + 1
         made = candidate._replace(id=id_, version=version)
         record = RegistryRecord(SchemaKey(made.subject, version), made)
-        return Transition(Reply(200, _registered(made)), (record,))
+        return Transition(Reply(200, _registered(made, content)), (record,))
 
     def _check_mode(self, candidate: SchemaVersion) -> None:
         mode = self.state.mode(candidate.subject)
@@ -346,8 +346,8 @@ CHANGES: Final[Mapping[str, Callable[[Registry, Call], Change]]] = {
 }
 
 
-def _registered(each: SchemaVersion) -> dict[str, Any]:
-    return {"id": each.id, "version": each.version, "guid": guid_of(each)}
+def _registered(each: SchemaVersion, content: bytes) -> dict[str, Any]:
+    return {"id": each.id, "version": each.version, "guid": guid_of(content)}
 
 
 def _property(each: SchemaVersion, name: str) -> Any:

@@ -56,9 +56,9 @@ def fingerprint(version: SchemaVersion) -> bytes:
     return hashlib.md5(json.dumps(said, sort_keys=True).encode(), usedforsecurity=False).digest()
 
 
-def guid_of(version: SchemaVersion) -> str:
-    """A schema's name that is the same in every registry."""
-    return str(uuid.UUID(bytes=fingerprint(version)))
+def guid_of(content: bytes) -> str:
+    """A schema's name that is the same in every registry, out of its fingerprint."""
+    return str(uuid.UUID(bytes=content))
 
 
 def properties_of(version: SchemaVersion) -> Mapping[str, Any]:
@@ -171,7 +171,7 @@ class RegistryState:
 
     def guid(self, each: SchemaVersion) -> str:
         """The name of a version's schema that is the same in every registry."""
-        return str(uuid.UUID(bytes=self.contents[each.subject, each.version]))
+        return guid_of(self.contents[each.subject, each.version])
 
     def by_guid(self, guid: str) -> Iterator[tuple[str, SchemaVersion]]:
         """The contexts that have a schema, by its name in every registry."""
