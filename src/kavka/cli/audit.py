@@ -15,6 +15,7 @@ from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, run
 from kavka.cli.output import CommandError, Output, write_line
 from kavka.cli.places import PLACE, parse_place
 from kavka.client import Consumer
+from kavka.model.errors import UnknownTopicOrPartition
 
 TOPIC: Final = "__kavka_audit"
 POLL_SECONDS: Final = 0.2
@@ -67,7 +68,10 @@ def audit(
 
     async def work() -> None:
         async with Consumer(bootstrap, isolation="read_committed") as consumer:
-            await consumer.assign(TOPIC, start=place)
+            try:
+                await consumer.assign(TOPIC, start=place)
+            except UnknownTopicOrPartition:
+                raise CommandError(f"there is no topic {TOPIC}: set kavka.audit.topic.enable, or give --dir") from None
             ends = None if follow else await consumer.end_offsets()
             while records := await consumer.read(ends=ends):
                 for record in records:
