@@ -10,7 +10,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError
 
-KERNELS = ("arrow", "batches", "frames", "responses", "walk")
+KERNELS = ("arrow", "batches", "frames", "json", "responses", "walk")
 
 
 class BuildKernels(build_ext):

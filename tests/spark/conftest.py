@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 
 from kavka.client.blocking import Client
 from kavka.testing import Cluster
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that tests can say `from scale import ...`
 
 _numbers = itertools.count()
 

@@ -13,7 +13,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from kavka.spark.ddl import parse_schema
-from kavka.spark.json_values import JsonDecoder
+from kavka.spark.json_batches import JsonDecoder
+from scale import rounds
 
 BAD: Final = "bad"
 TYPES: Final = (
@@ -185,3 +186,69 @@ def test_documents_are_accepted_and_refused_as_from_json_does(spark: Any) -> Non
     assert ours == [*DOCUMENTS.values(), *[BAD] * len(REFUSED)]
     assert theirs[: len(DOCUMENTS)] == list(DOCUMENTS.values())
     assert BAD not in theirs[len(DOCUMENTS) :]
+
+
+COLUMNS: Final = ("a", "b", "c", "d")
+PLAIN: Final = tuple(kind for kind in TYPES if kind not in ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "STRING", "TINYINT"))
+"""Types whose every difference from Spark's is in one value, which is not drawn here."""
+
+
+def drawn_kind(draw: random.Random, depth: int = 2) -> str:
+    match draw.randrange(6 if depth else 3):
+        case 3:
+            return f"ARRAY<{drawn_kind(draw, depth - 1)}>"
+        case 4:
+            return f"MAP<STRING,{drawn_kind(draw, depth - 1)}>"
+        case 5:
+            return f"STRUCT<{drawn_fields(draw, depth - 1)}>"
+        case _:
+            return draw.choice(PLAIN)
+
+
+def drawn_fields(draw: random.Random, depth: int = 2) -> str:
+    names = draw.sample(COLUMNS, draw.randrange(1, len(COLUMNS) + 1))
+    return ", ".join(f"{name}: {drawn_kind(draw, depth)}" for name in names)
+
+
+def drawn_value(draw: random.Random, kind: Any) -> Any:
+    """Something that fits a type, most of the time."""
+    if draw.random() < 0.04:
+        return draw.choice([None, 1, 2.5, -(1 << 40), "x", [], {}, [1], {"a": 1}, True])
+    if pa.types.is_struct(kind):
+        return {field.name: drawn_value(draw, field.type) for field in kind if draw.random() < 0.9}
+    if pa.types.is_list(kind):
+        return [drawn_value(draw, kind.value_type) for _ in range(draw.randrange(4))]
+    if pa.types.is_map(kind):
+        return {key: drawn_value(draw, kind.item_type) for key in draw.sample("klmé", draw.randrange(4))}
+    if pa.types.is_boolean(kind):
+        return draw.random() < 0.5
+    if pa.types.is_integer(kind):
+        return draw.randrange(-(1 << kind.bit_width - 1), 1 << kind.bit_width - 1)
+    if pa.types.is_floating(kind):
+        return draw.choice([draw.uniform(-1e6, 1e6), draw.randrange(1 << 40)])
+    if pa.types.is_decimal(kind):
+        return draw.choice([draw.randrange(9999), round(draw.uniform(-99, 99), 3)])
+    return draw.choice(["", "eA==", "AAAA"])
+
+
+def test_random_values_of_random_schemas_are_what_from_json_makes_of_them(spark: Any) -> None:
+    from pyspark.sql import functions as f
+
+    draw = random.Random(2023)
+    options = {"columnNameOfCorruptRecord": "bad"}
+    good = 0
+    for _ in range(rounds(full=60, ci=6)):
+        fields = drawn_fields(draw)
+        kind = parse_schema(fields)
+        texts = [json.dumps(drawn_value(draw, kind), ensure_ascii=draw.random() < 0.5) for _ in range(200)]
+        texts = [text for text in texts if text.startswith("{")]  # the others are DOCUMENTS
+        frame = spark.createDataFrame(list(enumerate(texts)), "number int, text string").coalesce(1)
+        read = frame.select("number", f.from_json("text", f"{fields}, bad: STRING", options).alias("r"))
+        theirs = read.orderBy("number").select("r.*").toArrow().to_pylist()
+        array, refused = JsonDecoder(kind).decode([text.encode() for text in texts])
+        bad = {index for index, _ in refused}
+        for index, (text, they, we) in enumerate(zip(texts, theirs, array.to_pylist(), strict=True)):
+            assert (they.pop("bad") is not None) == (index in bad), f"{text} as {fields}"
+            assert index in bad or same(they, we), f"{text} as {fields}: {they!r} by Spark, {we!r} by us"
+        good += len(texts) - len(bad)
+    assert good > rounds(full=3000, ci=300)

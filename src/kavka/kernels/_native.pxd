@@ -13,3 +13,7 @@ cdef extern from "_native.h" nogil:
     void store64 "kavka_store64"(unsigned char *p, int64_t value)
     bint crc32c_init "kavka_crc32c_init"()
     uint32_t native_crc32c "kavka_crc32c"(uint32_t start, const unsigned char *p, size_t size)
+
+
+cdef extern from "Python.h":
+    double string_to_double "PyOS_string_to_double"(const char *text, char **end, void *overflow)

@@ -1,7 +1,8 @@
 """JSON values to an Arrow struct, by the rules of Spark's `from_json` in FAILFAST; docs/spark.md has them as a table.
 
-A batch is parsed value by value and then made into arrays column by column: a column whose items all have the type it
-wants costs one look at them, and an item that does not fit spoils its own row alone.
+All the rules are here; `json_batches` reads what needs few of them, and leaves the rest to this. Values are parsed one
+by one and then made into arrays column by column: a column whose items all have the type it wants costs one look at
+them, and an item that does not fit spoils its own row alone.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class _InexactError(ValueError):
     """The text of a number is needed, and was not kept."""
 
 
-class JsonDecoder:
+class RowDecoder:
     """One JSON object for each value; fields that it lacks are null, those that the schema lacks are left out."""
 
     def __init__(self, kind: Any) -> None:
@@ -78,7 +79,7 @@ class JsonDecoder:
             again.sort()
             few: dict[int, str] = {}
             documents = [self._exact(values[index], index_in_few, few) for index_in_few, index in enumerate(again)]
-            array = _spliced(array, self._rows(documents, few), again)
+            array = spliced(array, self._rows(documents, few), again)
             reasons = {index: reason for index, reason in reasons.items() if reason is not _INEXACT}
             reasons.update((again[index], reason) for index, reason in few.items())
         # A reason may quote what is no text, and is to be one.
@@ -122,7 +123,7 @@ def _exactly(value: bytes) -> Any:
     return json.loads(value.decode(), parse_float=_Number)
 
 
-def _spliced(array: Any, few: Any, places: list[int]) -> Any:
+def spliced(array: Any, few: Any, places: list[int]) -> Any:
     """An array with other rows in some places."""
     order = list(range(len(array)))
     for number, place in enumerate(places):

@@ -126,7 +126,7 @@ class _Aside:
 
 def _decoded(options: SourceOptions, tp: TopicPartition, batch: Any, made: Decoder, aside: _Aside) -> Any:
     """A record batch with its values decoded; rows with bad values are set aside, or marked if the query asks why."""
-    values, bad = made.decode(batch.column("value").to_pylist())
+    values, bad = made.decode(batch.column("value"))
     made_here = {"value": values}
     if ERROR in options.columns:
         reasons = dict(bad)

@@ -15,11 +15,12 @@ import pyarrow as pa
 
 from kavka.spark.avro_values import AvroReader, schema_from
 from kavka.spark.ddl import SchemaError, parse_schema
-from kavka.spark.json_values import JsonDecoder
+from kavka.spark.json_batches import JsonDecoder
 from kavka.spark.options import SourceOptions
 
 Bad = list[tuple[int, str]]
-Values = Sequence[bytes | None]
+Values = Any
+"""A binary Arrow array, or a sequence of bytes and None."""
 
 
 class Decoder(Protocol):
@@ -61,6 +62,10 @@ def _required(text: str | None, form: str, option: str) -> str:
     return text
 
 
+def _listed(values: Values) -> Sequence[bytes | None]:
+    return values.to_pylist() if isinstance(values, pa.Array) else values  # type: ignore[no-any-return]
+
+
 class FramedDecoder:
     """Values behind the id of their schema, as the clients of schema registries write them.
 
@@ -78,7 +83,7 @@ class FramedDecoder:
         """An Arrow array with a row for each value, null where it is bad, and which are bad and why."""
         bad: Bad = []
         bare: list[bytes | None] = []
-        for index, value in enumerate(values):
+        for index, value in enumerate(_listed(values)):
             try:
                 bare.append(None if value is None else self._unframed(value))
             except ValueError as error:
@@ -136,7 +141,7 @@ class _Rows:
         """An Arrow array with a row for each value, null where it is bad, and which are bad and why."""
         rows: list[Any] = []
         bad: Bad = []
-        for index, value in enumerate(values):
+        for index, value in enumerate(_listed(values)):
             try:
                 rows.append(None if value is None else self._one(value))
             except Exception as error:  # whatever a library raises over bytes that it did not expect

@@ -23,7 +23,8 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 
 from kavka.spark.datasource import KavkaDataSource
 from kavka.spark.ddl import SchemaError, parse_schema
-from kavka.spark.json_values import JsonDecoder, _exactly
+from kavka.spark.json_batches import JsonDecoder
+from kavka.spark.json_values import RowDecoder, _exactly
 from kavka.spark.options import SourceOptions, source_options
 from kavka.spark.values import AvroDecoder, ProtobufDecoder, TextDecoder
 from kavka.spark.values import decoder as made_decoder
@@ -184,7 +185,7 @@ def test_the_quick_parser_reads_what_the_exact_one_reads(values: list[bytes]) ->
         "a STRUCT<a: INT, b: STRING>, b ARRAY<STRING>",
         "a DOUBLE, b MAP<STRING, FLOAT>",
     ):
-        quick, exact = (JsonDecoder(parse_schema(schema)) for _ in range(2))
+        quick, exact = (RowDecoder(parse_schema(schema)) for _ in range(2))
         exact._parse = _exactly
         (rows, bad), (expected, wrong) = quick.decode(values), exact.decode(values)
         assert rows.equals(expected)

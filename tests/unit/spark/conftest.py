@@ -1,0 +1,8 @@
+"""Tests here find tests/scale.py."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
