@@ -1,8 +1,8 @@
 """How much CPU does it take Spark to decode JSON? `python -m bench.spark_json [--rows N] [--connector JARS]`.
 
 One topic of orders is read into noop three ways in turns: `value.format=json`, the same source with Spark's `from_json`
-(FAILFAST), and, with its jars, Spark's own Kafka connector with `from_json`. A figure is rows per CPU-second of Spark and
-its Python workers, the best of three; the broker's are not in it.
+(FAILFAST), and, with its jars, Spark's own Kafka connector with `from_json`. A figure is rows per CPU-second of Spark
+and its Python workers, the best of three; the broker's are not in it.
 """
 
 from __future__ import annotations
