@@ -45,6 +45,7 @@ def node() -> Iterator[Cluster]:
         "log.retention.ms": "-1",
         "log.initial.task.delay.ms": "100",
         "transaction.two.phase.commit.enable": "true",
+        "kavka.registry.listener": "127.0.0.1:0",
     }
     with Cluster(config=config) as cluster:
         yield cluster

@@ -243,7 +243,7 @@ def test_random_values_of_random_schemas_are_what_from_json_makes_of_them(spark:
         texts = [json.dumps(drawn_value(draw, kind), ensure_ascii=draw.random() < 0.5) for _ in range(200)]
         texts = [text for text in texts if text.startswith("{")]  # the others are DOCUMENTS
         frame = spark.createDataFrame(list(enumerate(texts)), "number int, text string").coalesce(1)
-        read = frame.select("number", f.from_json("text", f"{fields}, bad: STRING", options).alias("r"))
+        read = frame.select("number", f.from_json("text", f"STRUCT<{fields}, bad: STRING>", options).alias("r"))
         theirs = read.orderBy("number").select("r.*").toArrow().to_pylist()
         array, refused = JsonDecoder(kind).decode([text.encode() for text in texts])
         bad = {index for index, _ in refused}

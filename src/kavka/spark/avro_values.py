@@ -1,11 +1,14 @@
 """Avro's binary form as columns, with the types that Spark's `from_avro` gives.
 
 A union of several types becomes a struct of `member0`, `member1`, ..., of which one is not null. A record of one field
-is written as the field alone, so each branch is read as a record whose field has the name of its column.
+is written as the field alone, so each branch is read as a record whose field has the name of its column. Values of
+another schema are read by Avro's resolution; there, what the writer has in the place of such a union is read as the
+branch of the reader that it is, or becomes.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 from collections.abc import Mapping
@@ -37,6 +40,14 @@ _NUMBERS: Final[Mapping[frozenset[str], Any]] = {
     frozenset(("float", "double")): pa.float64(),
 }
 _BRANCH: Final = "kavka.branch"
+_PROMOTED: Final[Mapping[str, tuple[str, ...]]] = {
+    "int": ("long", "float", "double"),
+    "long": ("float", "double"),
+    "float": ("double",),
+    "string": ("bytes",),
+    "bytes": ("string",),
+}
+"""What Avro reads a type as, beside itself."""
 
 
 def schema_from(text: str) -> dict[str, Any]:
@@ -51,59 +62,77 @@ def schema_from(text: str) -> dict[str, Any]:
 
 
 class AvroReader:
-    """Reads values that were written with one known schema."""
+    """Reads values that were written with one known schema, as columns of it or of another reader's."""
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: Any, reader: AvroReader | None = None) -> None:
         import fastavro
 
+        columns = _Columns(None if reader is None else reader.unions)
         try:
-            parsed = fastavro.parse_schema(schema)
+            kind, made = columns.of(fastavro.parse_schema(schema), "")
+            self._schema = fastavro.parse_schema(made)
+        except SchemaError:
+            raise
         except Exception as error:
             raise SchemaError(f"value.schema is not an Avro schema: {error}") from None
-        self.kind, columns = _Columns().of(parsed)
-        self._schema = fastavro.parse_schema(columns)
+        self.kind: Any = kind if reader is None else reader.kind
+        self.unions: Mapping[str, tuple[str, ...]] = columns.unions
+        self._into = None if reader is None else reader._schema
         self._read = fastavro.schemaless_reader
 
-    def read(self, value: bytes) -> Any:
+    def read(self, value: bytes, at: int = 0) -> Any:
         """One value, as Python has it; raises what the library raises over bytes that are none."""
         stream = io.BytesIO(value)
-        row = self._read(stream, self._schema)
+        stream.seek(at)
+        row = self._read(stream, self._schema, self._into)
         if stream.tell() != len(value):
             raise ValueError(f"{len(value) - stream.tell()} bytes follow the record")
         return row
 
 
 class _Columns:
-    """The Arrow type of a schema, and the schema that reads values of it into rows of that type."""
+    """The Arrow type of a schema, and the schema that reads values of it into rows of that type.
 
-    def __init__(self) -> None:
+    With the unions of a reader, only the schema counts: it reads values for that reader.
+    """
+
+    def __init__(self, like: Mapping[str, tuple[str, ...]] | None = None) -> None:
         self._named: dict[str, Any] = {}
-        self._branches = 0
+        self._like = like
+        self.unions: dict[str, tuple[str, ...]] = {}
+        """The names of the types of each union that is a struct, by its place: a record and a field, and so on."""
 
-    def of(self, schema: Any) -> tuple[Any, Any]:
+    def of(self, schema: Any, place: str) -> tuple[Any, Any]:
         """Of a schema whose names are whole, as the library makes them."""
         if isinstance(schema, list):
-            return self._union(schema)
+            return self._union(schema, place)
+        kind, column = self._single(schema, place)
+        if self._like is not None and place in self._like:  # a union for the reader, one type for the writer
+            return kind, self._branches(place, [(schema, column)])[0]
+        return kind, column
+
+    def _single(self, schema: Any, place: str) -> tuple[Any, Any]:
         if isinstance(schema, str):
             return self._name(schema), schema
         match schema["type"]:
             case "record":
                 return self._record(schema)
             case "array":
-                kind, items = self.of(schema["items"])
+                kind, items = self.of(schema["items"], f"{place}[]")
                 return pa.list_(pa.field("element", kind)), {"type": "array", "items": items}
             case "map":
-                kind, values = self.of(schema["values"])
+                kind, values = self.of(schema["values"], f"{place}{{}}")
                 return pa.map_(pa.string(), kind), {"type": "map", "values": values}
             case "enum":
                 self._named[schema["name"]] = pa.string()
-                return pa.string(), {name: each for name, each in schema.items() if name in ("type", "name", "symbols")}
+                kept = ("type", "name", "symbols", "default", "aliases")
+                return pa.string(), {name: each for name, each in schema.items() if name in kept}
             case "fixed":
                 return self._fixed(schema)
             case str(name):
                 return self._scalar(name, schema)
             case inner:
-                return self.of(inner)
+                return self.of(inner, place)
 
     def _name(self, name: str) -> Any:
         if name in _PLAIN:
@@ -124,11 +153,16 @@ class _Columns:
     def _record(self, schema: Mapping[str, Any]) -> tuple[Any, Any]:
         fields, columns = [], []
         for field in schema["fields"]:
-            kind, column = self.of(field["type"])
+            place = f"{_bare(schema['name'])}.{field['name']}"
+            kind, column = self.of(field["type"], place)
             fields.append(pa.field(field["name"], kind))
-            columns.append({"name": field["name"], "type": column})
+            kept = {name: field[name] for name in ("default", "aliases") if name in field}
+            if place in self.unions and kept.get("default") is not None:
+                kept["default"] = {"member0": kept["default"]}  # a default is of the first type
+            columns.append({"name": field["name"], "type": column, **kept})
         kind = self._named[schema["name"]] = pa.struct(fields)
-        return kind, {"type": "record", "name": schema["name"], "fields": columns}
+        aliases = {"aliases": schema["aliases"]} if "aliases" in schema else {}
+        return kind, {"type": "record", "name": schema["name"], "fields": columns, **aliases}
 
     def _fixed(self, schema: Mapping[str, Any]) -> tuple[Any, Any]:
         plain = {"type": "fixed", "name": schema["name"], "size": schema["size"]}
@@ -139,22 +173,53 @@ class _Columns:
         self._named[schema["name"]] = pa.binary()
         return pa.binary(), plain
 
-    def _union(self, schema: list[Any]) -> tuple[Any, Any]:
+    def _union(self, schema: list[Any], place: str) -> tuple[Any, Any]:
         real = [each for each in schema if each != "null"]
-        read = [self.of(each) for each in real]
-        names = frozenset(str(each["type"] if isinstance(each, dict) else each) for each in real)
-        if len(real) < 2 or (len(real) == 2 and names in _NUMBERS):
-            kind = pa.null() if not real else read[0][0] if len(real) == 1 else _NUMBERS[names]
+        read = [self._single(each, place) for each in real]
+        names = frozenset(map(_type_name, real))
+        plain = len(real) < 2 or (len(real) == 2 and names in _NUMBERS)
+        if plain if self._like is None else place not in self._like:
+            kind = pa.null() if not real else read[0][0] if len(real) != 2 else _NUMBERS.get(names, read[0][0])
             columns = iter(each for _, each in read)
             return kind, [each if each == "null" else next(columns) for each in schema]
-        branches = []
-        for number, (_, column) in enumerate(read):
-            self._branches += 1
-            field = {"name": f"member{number}", "type": column}
-            branches.append({"type": "record", "name": f"{_BRANCH}{self._branches}", "fields": [field]})
-        wrapped = iter(branches)
+        if self._like is None:
+            self.unions[place] = tuple(_branch_name(each) for each in real)
+        pairs = [(each, column) for each, (_, column) in zip(real, read, strict=True)]
+        wrapped = iter(self._branches(place, pairs))
         kind = pa.struct([pa.field(f"member{number}", kind) for number, (kind, _) in enumerate(read)])
         return kind, [each if each == "null" else next(wrapped) for each in schema]
+
+    def _branches(self, place: str, types: list[tuple[Any, Any]]) -> list[Any]:
+        """What reads each type of a union as the record of its member."""
+        known = self.unions[place] if self._like is None else self._like[place]
+        unique = hashlib.sha256(place.encode()).hexdigest()[:16]
+        made = []
+        for each, column in types:
+            number = _member(_branch_name(each), known)
+            field = {"name": f"member{number}", "type": column}
+            made.append({"type": "record", "name": f"{_BRANCH}{unique}_{number}", "fields": [field]})
+        return made
+
+
+def _member(name: str, known: tuple[str, ...]) -> int:
+    """The place of a type among the reader's, or of one that it can become; behind them all if there is none."""
+    for each in (name, *_PROMOTED.get(name, ())):
+        if each in known:
+            return known.index(each)
+    return len(known)
+
+
+def _type_name(schema: Any) -> str:
+    return str(schema["type"] if isinstance(schema, dict) else schema)
+
+
+def _branch_name(schema: Any) -> str:
+    """By what a type is found in a union: its own name, or its type's."""
+    return _bare(str(schema.get("name", schema["type"]) if isinstance(schema, dict) else schema))
+
+
+def _bare(name: str) -> str:
+    return name.rpartition(".")[2]
 
 
 def _decimal(schema: Mapping[str, Any]) -> Any:

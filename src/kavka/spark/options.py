@@ -14,6 +14,8 @@ from typing import Any, ClassVar, Final
 from kavka.model.types import TopicPartition
 from kavka.spark.connecting import BOOTSTRAP, KAFKA, OptionError, bootstrap_of, check_names
 from kavka.spark.offsets import EARLIEST, LATEST, BadOffsetsError
+from kavka.spark.registry.access import NAMES as _REGISTRY
+from kavka.spark.registry.access import URL, Access, access_of
 from kavka.spark.tiers import RemoteStorage
 
 COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
@@ -57,12 +59,15 @@ _SOURCE: Final = (
     "value.message",
     "value.framing",
     "value.schema.id",
+    "value.schema.version",
+    "value.subject",
     "deadLetterTopic",
     "maxBadRecords",
     "maxBadShare",
     "fetchBytes",
     "timeoutMs",
     *_REMOTE,
+    *_REGISTRY,
 )
 _SINK: Final = (
     *_BOTH,
@@ -78,7 +83,15 @@ _SINK: Final = (
     "compression",
     "delivery",
     "timeoutMs",
+    "value.format",
+    "value.message",
+    "value.schema.register",
+    "value.schema.version",
+    "value.subject",
+    *_REGISTRY,
 )
+BY_REGISTRY: Final = ("avro", "protobuf", "json-schema")
+"""The formats whose schemas registries have."""
 AT_LEAST_ONCE: Final = "at-least-once"
 EXACTLY_ONCE: Final = "exactly-once"
 # Spark's Kafka connector knows these; they tune what our client does not have.
@@ -150,7 +163,9 @@ class SourceOptions:
     value_schema: str | None
     value_message: str | None
     value_schema_id: int | None
-    """What stands before each value where values are framed; None: they are not."""
+    """What stands before each value where values are framed; None: they are not, or a registry knows."""
+    registry: Access | None
+    """The registry that has the schemas of values."""
     dead_letter_topic: str | None
     bad_limit: BadLimit
     read_committed: bool
@@ -158,6 +173,22 @@ class SourceOptions:
     """Where what is tiered is read from; None: from the leaders."""
     fetch_bytes: int
     timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ValueFormat:
+    """A format by registry, and the schema of a subject that values are written with."""
+
+    form: str
+    registry: Access
+    subject: str
+    version: str
+    message: str | None
+    register: bool
+    """Whether a schema is made of the columns, and registered."""
+    schema_id: int = 0
+    schema: str = ""
+    """Found on the driver, as readers have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +205,8 @@ class SinkOptions:
     batch_bytes: int
     linger_ms: int
     timeout_ms: int
+    written: ValueFormat | None
+    """How the column `value`, a struct, becomes bytes; None: it is bytes or text."""
 
 
 class _Given:
@@ -218,6 +251,9 @@ class _Given:
             raise OptionError(f"{name} is one of {', '.join(choices)}, not {text!r}")
         return text
 
+    def beginning(self, prefix: str) -> dict[str, str]:
+        return {name: value for name, value in self._values.items() if name.startswith(prefix)}
+
     def bootstrap(self) -> str:
         return bootstrap_of(self._values)
 
@@ -234,7 +270,8 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         raise OptionError("startingOffsets cannot be latest in a batch read: there would be nothing to read")
     if ending == EARLIEST:
         raise OptionError("endingOffsets cannot be earliest: there would be nothing to read")
-    value_format = given.choice("value.format", "bytes", "bytes", "text", "json", "avro", "protobuf")
+    value_format = given.choice("value.format", "bytes", "bytes", "text", "json", *BY_REGISTRY)
+    registry = _registry(given, value_format)
     columns = _columns(given, decoded=value_format != "bytes")
     return SourceOptions(
         bootstrap=given.bootstrap(),
@@ -257,7 +294,8 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         value_format=None if value_format == "bytes" else value_format,
         value_schema=given.text("value.schema"),
         value_message=given.text("value.message"),
-        value_schema_id=_framing(given, value_format),
+        value_schema_id=_framing(given, value_format, registry),
+        registry=registry,
         dead_letter_topic=given.text("deadLetterTopic"),
         bad_limit=BadLimit(given.number("maxBadRecords", least=0), _share(given)),
         read_committed=given.choice("kafka.isolation.level", "read_uncommitted", "read_committed", "read_uncommitted")
@@ -288,6 +326,7 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         batch_bytes=given.number("kafka.batch.size", 128 << 10) or 0,
         linger_ms=given.number("kafka.linger.ms", 20, least=0) or 0,
         timeout_ms=given.number("timeoutMs", given.number("kafka.delivery.timeout.ms", 120_000)) or 0,
+        written=_written(given),
     )
 
 
@@ -375,9 +414,63 @@ def _columns(given: _Given, *, decoded: bool) -> tuple[str, ...]:
     return tuple(chosen)
 
 
-def _framing(given: _Given, form: str) -> int | None:
+def _registry(given: _Given, form: str) -> Access | None:
+    access = access_of(given.beginning("schema.registry."))
+    if access is None:
+        for name in ("value.subject", "value.schema.version"):
+            if given.text(name) is not None:
+                raise OptionError(f"{name} is about the schema of a registry: set {URL}")
+        if form == "json-schema":
+            raise OptionError(f"value.format json-schema needs option {URL}; without a registry it is json")
+        return None
+    if form not in BY_REGISTRY:
+        raise OptionError(f"{URL} is for value.format {', '.join(BY_REGISTRY)}, not {form}")
+    _version(given)
+    return access
+
+
+def _version(given: _Given) -> str:
+    version = (given.text("value.schema.version") or "latest").lower()
+    if version != "latest" and not (version.isdecimal() and 0 < int(version) < 1 << 31):
+        raise OptionError(f"value.schema.version is latest or a number, not {version!r}")
+    return version
+
+
+def reader_subject(options: Mapping[str, str]) -> tuple[str, str]:
+    """The subject whose schema a source's columns come from, and its version."""
+    given = _Given(options, _SOURCE)
+    topics, assign, _ = _subscription(given)
+    names = {*topics, *(tp.topic for tp in assign)}
+    subject = given.text("value.subject") or (f"{names.pop()}-value" if len(names) == 1 else None)
+    if subject is None:
+        raise OptionError("several topics are read: value.subject says whose schema the columns come from")
+    return subject, _version(given)
+
+
+def _written(given: _Given) -> ValueFormat | None:
+    form = given.choice("value.format", "bytes", "bytes", *BY_REGISTRY)
+    access = access_of(given.beginning("schema.registry."))
+    if form == "bytes":
+        if access is not None:
+            raise OptionError(f"{URL} is for value.format {', '.join(BY_REGISTRY)}")
+        return None
+    if access is None:
+        raise OptionError(f"value.format {form} of a sink needs option {URL}")
+    topic = given.text("topic")
+    subject = given.text("value.subject") or (f"{topic}-value" if topic else None)
+    if subject is None:
+        raise OptionError("the column topic says where to write: value.subject says with whose schema")
+    register = given.flag("value.schema.register", False)
+    return ValueFormat(form, access, subject, _version(given), given.text("value.message"), register)
+
+
+def _framing(given: _Given, form: str, registry: Access | None) -> int | None:
     framed = given.choice("value.framing", "none", "none", "confluent") == "confluent"
     text = given.text("value.schema.id")
+    if registry is not None:
+        if text is not None:
+            raise OptionError("value.schema.id is for queries without a registry: value.schema.version pins a version")
+        return None
     if not framed:
         if text is not None:
             raise OptionError("value.schema.id is for framed values: set value.framing to confluent")

@@ -37,7 +37,7 @@ def check_schema(schema: StructType, options: SinkOptions) -> None:
     """The columns must be those of Spark's Kafka sink, with its types."""
     allowed: dict[str, tuple[type[DataType], ...]] = {
         "key": (StringType, BinaryType),
-        "value": (StringType, BinaryType),
+        "value": (StringType, BinaryType) if options.written is None else (StructType,),
         "topic": (StringType,),
         "partition": (IntegerType,),
         "headers": (ArrayType,),
@@ -46,7 +46,10 @@ def check_schema(schema: StructType, options: SinkOptions) -> None:
         allowed["timestamp"] = (TimestampType,)
     found = {field.name: field.dataType for field in schema.fields}
     if "value" not in found:
-        raise OptionError("the sink needs a column value, a string or binary; other columns are key, headers, topic")
+        wanted = (
+            "a string or binary" if options.written is None else f"a struct of the fields of {options.written.form}"
+        )
+        raise OptionError(f"the sink needs a column value, {wanted}; other columns are key, headers, topic")
     for name, kinds in allowed.items():
         if name in found and not isinstance(found[name], kinds):
             wanted = " or ".join(kind.typeName() for kind in kinds)
@@ -91,7 +94,7 @@ async def _send(options: SinkOptions, producer: Producer, batch: Any) -> None:
     names = batch.schema.names
     count = batch.num_rows
     nothing: Sequence[Any] = (None,) * count
-    values = _bytes(batch.column("value"))
+    values = _values(options, batch.column("value"))
     keys = _bytes(batch.column("key")) if "key" in names else nothing
     # The option wins over the column, as in Spark's sink.
     topics = (options.topic,) * count if options.topic is not None else batch.column("topic").to_pylist()
@@ -115,6 +118,14 @@ async def _send(options: SinkOptions, producer: Producer, batch: Any) -> None:
             headers=[(header["key"], header["value"]) for header in head] if head else (),
             timestamp=None if micros is None else micros // 1000,
         )
+
+
+def _values(options: SinkOptions, column: Any) -> list[bytes | None]:
+    if options.written is None:
+        return _bytes(column)
+    from kavka.spark.registry.writing import encoder
+
+    return encoder(options.written)(column)
 
 
 def _bytes(column: Any) -> list[bytes | None]:

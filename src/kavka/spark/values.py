@@ -34,6 +34,12 @@ class Decoder(Protocol):
 
 def decoder(options: SourceOptions) -> Decoder | None:
     """The decoder that a query asks for; raises SchemaError where its schema cannot be used."""
+    if options.registry is not None:
+        from kavka.spark.registry.reading import registry_decoder
+
+        form = options.value_format or ""
+        schema = _required(options.value_schema, form, "value.schema")
+        return registry_decoder(options.registry, form, schema, options.value_message)
     made = _plain_decoder(options)
     if made is None or options.value_schema_id is None:
         return made
@@ -62,7 +68,8 @@ def _required(text: str | None, form: str, option: str) -> str:
     return text
 
 
-def _listed(values: Values) -> Sequence[bytes | None]:
+def as_list(values: Values) -> Sequence[bytes | None]:
+    """Values one by one."""
     return values.to_pylist() if isinstance(values, pa.Array) else values  # type: ignore[no-any-return]
 
 
@@ -83,7 +90,7 @@ class FramedDecoder:
         """An Arrow array with a row for each value, null where it is bad, and which are bad and why."""
         bad: Bad = []
         bare: list[bytes | None] = []
-        for index, value in enumerate(_listed(values)):
+        for index, value in enumerate(as_list(values)):
             try:
                 bare.append(None if value is None else self._unframed(value))
             except ValueError as error:
@@ -100,13 +107,13 @@ class FramedDecoder:
             raise ValueError(f"the value was written with schema {found}, and value.schema is {known}")
         if self._message is None:
             return value[5:]
-        indexes, end = _indexes(value, 5)
-        if indexes != self._message:
-            raise ValueError(f"the value is message {list(indexes)} of its schema, not {list(self._message)}")
+        place, end = indexes(value, 5)
+        if place != self._message:
+            raise ValueError(f"the value is message {list(place)} of its schema, not {list(self._message)}")
         return value[end:]
 
 
-def _indexes(value: bytes, at: int) -> tuple[tuple[int, ...], int]:
+def indexes(value: bytes, at: int) -> tuple[tuple[int, ...], int]:
     """The place of a message in its file, and where it ends: a count and numbers, or a zero for the first message."""
     count, at = _zigzag(value, at)
     if count == 0:
@@ -129,7 +136,7 @@ def _zigzag(value: bytes, at: int) -> tuple[int, int]:
     raise ValueError("the place of the message in its schema is cut off")
 
 
-class _Rows:
+class Rows:
     """Decodes value by value, then makes one array of all: of the whole first, one by one where that fails."""
 
     kind: Any
@@ -141,7 +148,7 @@ class _Rows:
         """An Arrow array with a row for each value, null where it is bad, and which are bad and why."""
         rows: list[Any] = []
         bad: Bad = []
-        for index, value in enumerate(_listed(values)):
+        for index, value in enumerate(as_list(values)):
             try:
                 rows.append(None if value is None else self._one(value))
             except Exception as error:  # whatever a library raises over bytes that it did not expect
@@ -162,7 +169,7 @@ class _Rows:
         return pa.array(rows, self.kind), sorted(bad)
 
 
-class TextDecoder(_Rows):
+class TextDecoder(Rows):
     """UTF-8."""
 
     kind = pa.string()
@@ -171,7 +178,7 @@ class TextDecoder(_Rows):
         return value.decode()
 
 
-class AvroDecoder(_Rows):
+class AvroDecoder(Rows):
     """Avro's binary form, written with one known schema."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
@@ -182,28 +189,38 @@ class AvroDecoder(_Rows):
         return self._reader.read(value)
 
 
-class ProtobufDecoder(_Rows):
+def message_class(descriptor_set: str, message: str) -> Any:
+    """The class of a message, by a file descriptor set in base64."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    found = descriptor_pb2.FileDescriptorSet()
+    try:
+        found.ParseFromString(base64.b64decode(descriptor_set, validate=True))
+        pool = descriptor_pool.DescriptorPool()
+        for file in found.file:
+            pool.Add(file)
+        descriptor = pool.FindMessageTypeByName(message)
+    except KeyError:
+        raise SchemaError(f"the descriptor set has no message {message!r}") from None
+    except Exception as error:
+        raise SchemaError(f"value.schema is not a descriptor set: {error}") from None
+    return message_factory.GetMessageClass(descriptor)
+
+
+class ProtobufDecoder(Rows):
     """Protobuf, by a file descriptor set (`protoc --descriptor_set_out --include_imports`) and a message's name."""
 
     def __init__(self, descriptor_set: str, message: str) -> None:
-        from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
-        found = descriptor_pb2.FileDescriptorSet()
-        try:
-            found.ParseFromString(base64.b64decode(descriptor_set, validate=True))
-            pool = descriptor_pool.DescriptorPool()
-            for file in found.file:
-                pool.Add(file)
-            descriptor = pool.FindMessageTypeByName(message)
-        except KeyError:
-            raise SchemaError(f"the descriptor set has no message {message!r}") from None
-        except Exception as error:
-            raise SchemaError(f"value.schema is not a descriptor set: {error}") from None
-        self._message = message_factory.GetMessageClass(descriptor)
+        self._message = message_class(descriptor_set, message)
+        descriptor = self._message.DESCRIPTOR
         self.indexes = _place(descriptor)
         self.kind = _protobuf_struct(descriptor)
 
     def _one(self, value: bytes) -> Any:
+        return self.read(value)
+
+    def read(self, value: bytes) -> Any:
+        """One message, as a row; raises what the library raises over bytes that are none."""
         message = self._message()
         if message.ParseFromString(value) != len(value):
             raise ValueError("bytes follow the message")

@@ -12,7 +12,7 @@ from kavka.model.settings.client import SETTINGS
 from kavka.model.types import TopicPartition
 from kavka.spark.connecting import SECURITY, OptionError
 from kavka.spark.offsets import EARLIEST, LATEST
-from kavka.spark.options import BadLimit, sink_options, source_options
+from kavka.spark.options import BadLimit, reader_subject, sink_options, source_options
 
 WHERE = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 TOPIC = {**WHERE, "subscribe": "a, b"}
@@ -154,3 +154,53 @@ def test_a_secret_stays_a_reference_until_a_connection_is_opened(monkeypatch: py
     assert isinstance(options.bootstrap, SecuredBootstrap)
     with pytest.raises(SettingError, match="KAFKA_PASSWORD"):
         security_of(pickle.loads(pickle.dumps(options.bootstrap)).security)
+
+
+REGISTRY = {"schema.registry.url": "http://r:8081"}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"value.format": "json-schema"}, "needs option schema.registry.url"),
+        ({**REGISTRY, "value.format": "json"}, "is for value.format avro, protobuf, json-schema, not json"),
+        (REGISTRY, "not bytes"),
+        ({"value.subject": "s", "value.format": "avro"}, "set schema.registry.url"),
+        ({**REGISTRY, "value.format": "avro", "value.schema.version": "new"}, "latest or a number"),
+        ({**REGISTRY, "value.format": "avro", "value.schema.id": "1"}, "value.schema.version pins a version"),
+        ({**REGISTRY, "value.format": "avro", "schema.registry.token": "x"}, "there is no option"),
+        ({"schema.registry.basic.auth.user.info": "u:p", "value.format": "avro"}, "schema.registry.url"),
+    ],
+)
+def test_options_about_a_registry_are_understood_or_refused(given: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        source_options({**TOPIC, **given}, streaming=False)
+
+
+def test_a_secret_of_a_registry_travels_as_a_reference() -> None:
+    secret = "${env:REGISTRY_LOGIN}"
+    given = {**TOPIC, **REGISTRY, "value.format": "avro", "schema.registry.basic.auth.user.info": f"me:{secret}"}
+    options = pickle.loads(pickle.dumps(source_options(given, streaming=False)))
+    assert dict(options.registry or ())["schema.registry.basic.auth.user.info"] == f"me:{secret}"
+
+
+def test_the_subject_of_a_topic_is_found_unless_there_are_several() -> None:
+    one = {**WHERE, **REGISTRY, "subscribe": "a", "value.format": "avro"}
+    assert reader_subject(one) == ("a-value", "latest")
+    assert reader_subject({**one, "value.subject": "s", "value.schema.version": "3"}) == ("s", "3")
+    assert reader_subject({**WHERE, **REGISTRY, "assign": '{"b": [0, 1]}'}) == ("b-value", "latest")
+    with pytest.raises(OptionError, match=r"value\.subject"):
+        reader_subject({**one, "subscribe": "a,b"})
+
+
+def test_a_sink_says_with_whose_schema_it_writes() -> None:
+    given = {**WHERE, **REGISTRY, "value.format": "avro"}
+    written = sink_options({**given, "topic": "t"}).written
+    assert written is not None
+    assert (written.subject, written.version, written.register) == ("t-value", "latest", False)
+    with pytest.raises(OptionError, match=r"value\.subject"):
+        sink_options(given)
+    with pytest.raises(OptionError, match=r"schema\.registry\.url"):
+        sink_options({**WHERE, "topic": "t", "value.format": "avro"})
+    with pytest.raises(OptionError, match=r"value\.format"):
+        sink_options({**WHERE, **REGISTRY, "topic": "t"})

@@ -115,3 +115,35 @@ def test_a_function_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_folder_without_a_spec_says_how_to_get_one(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="kavka pipeline init"):
         load(tmp_path)
+
+
+def test_a_registry_is_one_line(tmp_path: Path) -> None:
+    flow = {"name": "f", "source": {"topic": "t", "format": "avro"}, "sink": {"topic": "u", "format": "protobuf"}}
+    pipeline = parse({"registry": "http://r:8081", "flows": [flow]}, tmp_path)
+    source, sink = source_settings(pipeline, pipeline.flows[0].source), sink_settings(pipeline, pipeline.flows[0].sink)
+    assert (source["value.format"], source["schema.registry.url"]) == ("avro", "http://r:8081")
+    assert (sink["value.format"], sink["schema.registry.url"]) == ("protobuf", "http://r:8081")
+    own = {**flow, "source": {"topic": "t", "format": "avro", "schema": '{"type": "record"}'}}
+    pipeline = parse({"registry": "http://r:8081", "flows": [own]}, tmp_path)
+    assert "schema.registry.url" not in source_settings(pipeline, pipeline.flows[0].source)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({}, "needs a registry"),
+        ({"registry": {"url": "http://r", "basic.auth.user.info": "me:secret"}}, "is a secret"),
+        ({"registry": {"url": "http://r", "password": "x"}}, "there is no option"),
+        ({"registry": {"ssl.truststore.location": "/ca"}}, "schema.registry.url"),
+    ],
+)
+def test_a_registry_is_declared_as_it_should_be(more: dict[str, Any], message: str, tmp_path: Path) -> None:
+    flow = {"name": "f", "source": {"topic": "t", "format": "json-schema"}, "sink": {"topic": "u"}}
+    with pytest.raises(SpecError, match=message):
+        parse({"flows": [flow], **more}, tmp_path)
+
+
+def test_the_format_of_a_sink_is_a_topics(tmp_path: Path) -> None:
+    for sink in ({"table": {"path": "p"}, "format": "avro"}, {"topic": "u", "format": "csv"}):
+        with pytest.raises(SpecError, match=r"sink\.format is of a topic"):
+            parse({"registry": "http://r", "flows": [{**FLOW, "sink": sink}]}, tmp_path)

@@ -45,7 +45,7 @@ def define(flow):
         dp.table(frame, name=flow.name)
         return
     dp.create_sink(flow.name, "kavka", sink_settings(pipeline, flow.sink))
-    dp.append_flow(target=flow.name, name=flow.name)(lambda: as_records(frame()))
+    dp.append_flow(target=flow.name, name=flow.name)(lambda: as_records(frame(), flow.sink.format))
 
 
 for each in pipeline.flows:

@@ -18,10 +18,10 @@ from kavka.spark.lake.ranges import Origin, resumed
 from kavka.spark.lake.table import open_table
 from kavka.spark.lake.upsert import DELETED
 from kavka.spark.offsets import DataLossError, continued, losses, to_json
-from kavka.spark.options import COLUMNS, ERROR, source_options
+from kavka.spark.options import BY_REGISTRY, COLUMNS, ERROR, source_options
 from kavka.spark.pipelines.checkpoint import Checkpoint
 from kavka.spark.pipelines.project import transformation
-from kavka.spark.pipelines.spec import DEBEZIUM, Flow, Pipeline, Sink, Source
+from kavka.spark.pipelines.spec import DEBEZIUM, JSON_SCHEMA, Flow, Pipeline, Sink, Source
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -49,6 +49,8 @@ def source_settings(pipeline: Pipeline, source: Source) -> dict[str, str]:
         "maxOffsetsPerTrigger": None if source.max_per_trigger is None else str(source.max_per_trigger),
     }
     options.update({name: value for name, value in given.items() if value is not None})
+    if source.format in BY_REGISTRY and (source.schema is None or source.format == JSON_SCHEMA):
+        options.update(pipeline.registry)
     if marks_bad(source):
         # Spark counts the rows that a source hands out: the bad ones are to be among them, and are dropped after that.
         options["columns"] = ",".join((*COLUMNS, ERROR))
@@ -57,7 +59,10 @@ def source_settings(pipeline: Pipeline, source: Source) -> dict[str, str]:
 
 def sink_settings(pipeline: Pipeline, sink: Sink) -> dict[str, str]:
     """The options of `format("kavka")` that a flow's sink stands for, if that is a topic."""
-    return {**connection_options(pipeline.bootstrap), "topic": sink.topic or "", **sink.options}
+    options = {**connection_options(pipeline.bootstrap), "topic": sink.topic or ""}
+    if sink.format is not None:
+        options.update({"value.format": sink.format, **pipeline.registry})
+    return {**options, **sink.options}
 
 
 def decodes(source: Source) -> bool:
@@ -165,15 +170,16 @@ def batch_frame(spark: SparkSession, pipeline: Pipeline, flow: Flow, place: dict
     return frame
 
 
-def as_records(frame: DataFrame) -> DataFrame:
-    """Rows as a topic takes them: those without a column `value` become JSON objects."""
+def as_records(frame: DataFrame, form: str | None = None) -> DataFrame:
+    """Rows as a topic takes them: those without a column `value` become JSON objects, or structs for a format."""
     from pyspark.sql import functions
 
     if "value" in frame.columns:
         return frame
     sink_columns = [name for name in _SINK_COLUMNS if name in frame.columns]
     content = [name for name in frame.columns if name not in sink_columns]
-    return frame.select(*sink_columns, functions.to_json(functions.struct(*content)).alias("value"))
+    row = functions.struct(*content)
+    return frame.select(*sink_columns, (functions.to_json(row) if form is None else row).alias("value"))
 
 
 def start_query(spark: SparkSession, pipeline: Pipeline, flow: Flow, *, once: bool) -> StreamingQuery:
@@ -184,7 +190,11 @@ def start_query(spark: SparkSession, pipeline: Pipeline, flow: Flow, *, once: bo
     if flow.sink.table is not None:
         writer = frame.writeStream.foreachBatch(feed(flow.sink.table, Origin(flow.name, checkpoint.offsets)))
     else:
-        writer = as_records(frame).writeStream.format("kavka").options(**sink_settings(pipeline, flow.sink))
+        writer = (
+            as_records(frame, flow.sink.format)
+            .writeStream.format("kavka")
+            .options(**sink_settings(pipeline, flow.sink))
+        )
     writer = writer.queryName(flow.name).outputMode(flow.sink.mode)
     writer = writer.option("checkpointLocation", pipeline.checkpoint_of(flow))
     if once or pipeline.trigger == ONCE:

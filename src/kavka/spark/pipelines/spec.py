@@ -7,13 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from kavka.client.providers import REFERENCE
 from kavka.client.security import SecuredBootstrap
-from kavka.spark.connecting import KAFKA, bare_secret, is_security, with_providers
+from kavka.spark.connecting import KAFKA, OptionError, bare_secret, is_security, with_providers
 from kavka.spark.lake.table import FORMATS, TableSpec
 from kavka.spark.lake.upsert import OFFSET, Upsert
+from kavka.spark.options import BY_REGISTRY
+from kavka.spark.registry.access import PREFIX, SECRETS, access_of
 
 FILE: Final = "pipeline.yaml"
 DEBEZIUM: Final = "debezium"
+JSON_SCHEMA: Final = "json-schema"
 MODES: Final = ("append", "update", "complete")
 
 
@@ -46,6 +50,8 @@ class Sink:
     topic: str | None = None
     table: TableSpec | None = None
     mode: str = "append"
+    format: str | None = None
+    """Of a topic's values, by the registry; None: JSON, or what the column `value` has."""
     options: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -74,6 +80,8 @@ class Pipeline:
     metrics_host: str = "127.0.0.1"
     spark: Mapping[str, str] = field(default_factory=dict)
     ship: tuple[str, ...] = ()
+    registry: Mapping[str, str] = field(default_factory=dict)
+    """The options by which flows reach a schema registry."""
 
     def flow(self, name: str | None) -> Flow:
         """The flow of a name, or the only one."""
@@ -123,8 +131,10 @@ def parse(document: Any, folder: Path, bootstrap: str | None = None) -> Pipeline
         metrics_host=node.text("metrics_host", "127.0.0.1"),
         spark=node.texts("spark"),
         ship=tuple(map(str, node.items("ship"))),
+        registry=_registry(node),
     )
     node.done()
+    _check_formats(pipeline)
     return pipeline
 
 
@@ -140,9 +150,33 @@ def _secured(bootstrap: str, node: _Node) -> str:
     return SecuredBootstrap(bootstrap, with_providers(kafka))
 
 
+def _registry(node: _Node) -> dict[str, str]:
+    """The options of a registry: its URL, or a mapping with that and more."""
+    given = node.take("registry", None)
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        given = {"url": given}
+    options = {f"{PREFIX}{name}": str(value) for name, value in given.items()}
+    _check_secrets(f"{node.place}.registry", options)
+    try:
+        access_of(options)
+    except OptionError as error:
+        raise SpecError(f"{node.place}.registry: {error}") from None
+    return options
+
+
+def _check_formats(pipeline: Pipeline) -> None:
+    for flow in pipeline.flows:
+        wanting = flow.sink.format or (flow.source.format if flow.source.format == JSON_SCHEMA else None)
+        if wanting is not None and not pipeline.registry:
+            raise SpecError(f"flow {flow.name}: format {wanting} needs a registry: `registry: http://HOST:8081`")
+
+
 def _check_secrets(place: str, options: Mapping[str, str]) -> None:
     for name, value in options.items():
-        if name.startswith(KAFKA) and bare_secret(name.removeprefix(KAFKA), value):
+        bare = name in SECRETS and REFERENCE.search(value) is None
+        if bare or (name.startswith(KAFKA) and bare_secret(name.removeprefix(KAFKA), value)):
             raise SpecError(
                 f"{place}: {name.removeprefix(KAFKA)} is a secret, and this file is read by many: write "
                 "${env:NAME}, ${file:PATH:KEY} or ${directory:PATH:FILE}, and put it there"
@@ -191,7 +225,7 @@ def _source(node: _Node, folder: Path) -> Source:
     _check_secrets(f"{node.place}.options", source.options)
     if source.envelope not in (None, DEBEZIUM):
         raise SpecError(f"{node.place}.envelope is {DEBEZIUM}, not {source.envelope!r}")
-    if source.envelope is not None and source.format not in ("json", "avro", "protobuf"):
+    if source.envelope is not None and source.format not in ("json", *BY_REGISTRY):
         raise SpecError(f"{node.place}: an envelope is of values that are decoded: say their format and schema")
     if (source.topic is None) == (source.pattern is None):
         raise SpecError(f"{node.place}: exactly one of topic and pattern says what to read")
@@ -211,12 +245,18 @@ def _sink(node: _Node, folder: Path) -> Sink:
     given = node.take("table", None)
     table = None if given is None else _table(_Node(given, f"{node.place}.table"), folder)
     sink = Sink(
-        topic=node.optional("topic"), table=table, mode=node.text("mode", "append"), options=node.texts("options")
+        topic=node.optional("topic"),
+        table=table,
+        mode=node.text("mode", "append"),
+        format=node.optional("format"),
+        options=node.texts("options"),
     )
     node.done()
     _check_secrets(f"{node.place}.options", sink.options)
     if (sink.topic is None) == (sink.table is None):
         raise SpecError(f"{node.place}: exactly one of topic and table says where to write")
+    if sink.format is not None and (sink.format not in BY_REGISTRY or sink.topic is None):
+        raise SpecError(f"{node.place}.format is of a topic, one of {', '.join(BY_REGISTRY)}")
     if sink.mode not in MODES:
         raise SpecError(f"{node.place}.mode is one of {', '.join(MODES)}, not {sink.mode!r}")
     if sink.table is not None and sink.mode != "append":

@@ -1,0 +1,159 @@
+"""What registries call a schema, as readers and writers use it: with all that it refers to."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from kavka.client.registry import RegisteredSchema, Schema, SchemaNotFound
+from kavka.client.registry.blocking import SchemaRegistry
+from kavka.spark.connecting import OptionError
+from kavka.spark.ddl import SchemaError
+from kavka.spark.registry.json_schema import columns_of
+
+LATEST: Final = "latest"
+TYPES: Final[Mapping[str, str]] = {"avro": "AVRO", "protobuf": "PROTOBUF", "json-schema": "JSON"}
+"""Our names of formats, and registries'."""
+_FORMATS: Final = {kind: form for form, kind in TYPES.items()}
+
+
+def registered(registry: SchemaRegistry, form: str, subject: str, version: str = LATEST) -> RegisteredSchema:
+    """A version of a subject, which must be in the format that was asked for."""
+    try:
+        found = registry.latest(subject) if version == LATEST else registry.version(subject, int(version))
+    except SchemaNotFound:
+        raise OptionError(
+            f"the registry has no subject {subject!r}, or not its version {version}: register a schema, or name the "
+            "subject by option value.subject"
+        ) from None
+    if found.schema.type != TYPES[form]:
+        raise OptionError(
+            f"subject {subject!r} has a schema of type {found.schema.type}, not {TYPES[form]}: "
+            f"set value.format to {_FORMATS[found.schema.type]}"
+        )
+    return found
+
+
+def readable(registry: SchemaRegistry, form: str, found: RegisteredSchema) -> str:
+    """A schema as the option value.schema has it: columns, an Avro schema, or a descriptor set in base64."""
+    if form == "avro":
+        return json.dumps(avro_schema(registry, found.schema))
+    if form == "protobuf":
+        return descriptor_set(registry, found.id, found.schema)
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    others = {name: each.text for name, each in _referred(registry, found.schema)}
+    text: str = from_arrow_type(columns_of(found.schema.text, others)).json()
+    return text
+
+
+def _referred(registry: SchemaRegistry, schema: Schema, depth: int = 0) -> Iterator[tuple[str, Schema]]:
+    """The schemas that one refers to, what they refer to themselves before them."""
+    if depth > 32:
+        raise SchemaError("the references of a schema lead too far")
+    for reference in schema.references:
+        inner = registry.version(reference.subject, reference.version).schema
+        yield from _referred(registry, inner, depth + 1)
+        yield reference.name, inner
+
+
+def avro_schema(registry: SchemaRegistry, schema: Schema) -> Any:
+    """An Avro schema with the types in it that it refers to."""
+    import fastavro
+
+    parsed = json.loads(schema.text)
+    if not schema.references:
+        return parsed
+    named: dict[str, Any] = {}
+    for _, each in _referred(registry, schema):
+        fastavro.parse_schema(json.loads(each.text), named)
+    known = dict(named)
+    return _inlined(fastavro.parse_schema(parsed, named), known)
+
+
+def _inlined(schema: Any, named: dict[str, Any]) -> Any:
+    """A parsed schema in which each name stands for its type where it comes first."""
+    if isinstance(schema, str):
+        return _inlined(named.pop(schema), named) if schema in named else schema
+    if isinstance(schema, list):
+        return [_inlined(each, named) for each in schema]
+    made = {key: each for key, each in schema.items() if not key.startswith("__")}
+    for key in ("items", "values"):
+        if key in made:
+            made[key] = _inlined(made[key], named)
+    if isinstance(made["type"], dict | list):
+        made["type"] = _inlined(made["type"], named)
+    if "fields" in made:
+        made["fields"] = [{**field, "type": _inlined(field["type"], named)} for field in made["fields"]]
+    return made
+
+
+def descriptor_set(registry: SchemaRegistry, id_: int, schema: Schema) -> str:
+    """The file of a Protobuf schema and those that it imports, in base64; its own is the last one."""
+    from google.protobuf import descriptor_pb2
+
+    made = descriptor_pb2.FileDescriptorSet()
+    files: dict[str, Any] = {}
+    for name, own in [*_ids(registry, schema), ("", id_)]:
+        file = descriptor_pb2.FileDescriptorProto()
+        file.ParseFromString(base64.b64decode(registry.schema(own, form="serialized").text))
+        file.name = name or file.name or "schema.proto"
+        for needed in file.dependency:
+            _well_known(needed, files)
+        files[file.name] = file
+    made.file.extend(files.values())
+    return base64.b64encode(made.SerializeToString()).decode()
+
+
+def _ids(registry: SchemaRegistry, schema: Schema, depth: int = 0) -> Iterator[tuple[str, int]]:
+    if depth > 32:
+        raise SchemaError("the references of a schema lead too far")
+    for reference in schema.references:
+        found = registry.version(reference.subject, reference.version)
+        yield from _ids(registry, found.schema, depth + 1)
+        yield reference.name, found.id
+
+
+def _well_known(name: str, files: dict[str, Any]) -> None:
+    """Add a file that every Protobuf has, such as google/protobuf/timestamp.proto."""
+    import importlib
+
+    from google.protobuf import descriptor_pb2
+
+    if name in files or not name.startswith("google/protobuf/"):
+        return
+    try:
+        module = importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
+    except ImportError:
+        raise SchemaError(f"the schema imports {name}, which is not there") from None
+    for needed in module.DESCRIPTOR.dependencies:
+        _well_known(needed.name, files)
+    files[name] = descriptor_pb2.FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
+
+
+def message_names(descriptors: str) -> dict[tuple[int, ...], str]:
+    """The messages of a set's last file by their places in it, as values name them."""
+    from google.protobuf import descriptor_pb2
+
+    found = descriptor_pb2.FileDescriptorSet.FromString(base64.b64decode(descriptors))
+    file = found.file[-1]
+    names: dict[tuple[int, ...], str] = {}
+
+    def walk(messages: Any, place: tuple[int, ...], scope: str) -> None:
+        real = [each for each in messages if not each.options.map_entry]
+        for number, message in enumerate(real):
+            names[(*place, number)] = f"{scope}{message.name}"
+            walk(message.nested_type, (*place, number), f"{scope}{message.name}.")
+
+    walk(file.message_type, (), f"{file.package}." if file.package else "")
+    return names
+
+
+def first_message(descriptors: str) -> str:
+    """The first message of a set's last file."""
+    found = message_names(descriptors).get((0,))
+    if found is None:
+        raise SchemaError("the Protobuf schema has no message")
+    return found
