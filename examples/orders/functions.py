@@ -30,3 +30,9 @@ def revenue(records: DataFrame) -> DataFrame:
 def windows(revenue: DataFrame) -> DataFrame:
     """What the table of windows holds."""
     return revenue.select("start", "revenue", "orders")
+
+
+def by_customer(changes: DataFrame) -> DataFrame:
+    """Whatever the schema says of a customer, by the record's key: a deletion has nothing else."""
+    said = [name for name in changes.columns if not name.startswith("_")]
+    return changes.select(F.col("_key").cast("string").alias("customer"), *said, "_offset", "_deleted")

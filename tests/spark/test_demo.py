@@ -31,7 +31,9 @@ def test_the_totals_match_the_report_is_written_and_nothing_is_left(tmp_path: Pa
     assert "wrong" not in done.stdout
     assert "docs/spark.md" in done.stdout
     page = (tmp_path / "build" / "kavka-demo.html").read_text()
-    assert page.count("<rect") == 13
+    assert page.count("<rect") == 13 + 11  # windows, and boxes of the drawing
+    assert page.count('class="way"') == 9
+    assert "Delta, " in page
     assert "✗" not in page
     assert list(scratch.iterdir()) == []
 
