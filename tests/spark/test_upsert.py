@@ -86,6 +86,35 @@ def test_debeziums_changes_become_the_table_that_they_tell_of(
     assert len(content(spec, "id")) == 2
 
 
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
+def test_every_version_is_kept_where_history_is_asked_for(
+    form: str, client: Client, topic: Callable[..., str], spark: Any, node: Cluster, tmp_path: Path
+) -> None:
+    name = topic(partitions=1)
+    text = SPEC.format(bootstrap=node.bootstrap, topic=name, form=form).replace("key: [id]", "key: [id], history: true")
+    (tmp_path / "pipeline.yaml").write_text(text)
+    pipeline = load(tmp_path)
+    with client.producer() as producer:
+        for value in (
+            change("c", None, {"id": 1, "name": "one"}),
+            change("c", None, {"id": 2, "name": "two"}),
+            change("u", {"id": 1}, {"id": 1, "name": "uno"}),
+            change("u", {"id": 1}, {"id": 1, "name": "eins"}),
+            change("d", {"id": 2}, None),
+            change("c", None, {"id": 2, "name": "again"}),
+        ):
+            producer.send(name, value, key=b"k")
+    run(spark, pipeline)
+    spec = pipeline.flows[0].sink.table
+    assert content(spec, "id", "_valid_from", "_valid_to", "_current", "name") == [
+        (1, 0, 2, False, "one"),
+        (1, 2, 3, False, "uno"),
+        (1, 3, None, True, "eins"),
+        (2, 1, 4, False, "two"),
+        (2, 5, None, True, "again"),
+    ]
+
+
 def test_a_tombstone_deletes_the_row_of_its_key(
     client: Client, topic: Callable[..., str], spark: Any, node: Cluster, tmp_path: Path
 ) -> None:

@@ -102,6 +102,15 @@ def test_new_columns_come_with_upserts_too(form: Any, tmp_path: Path) -> None:
     assert content(spec) == [(1, "a", "uno", 2), (2, "a", "two", 1)]
 
 
+@pytest.mark.parametrize("form", FORMATS)
+def test_rows_may_have_columns_of_lists(form: Any, tmp_path: Path) -> None:
+    spec = spec_of(form, tmp_path)
+    schema = SCHEMA.append(pa.field("tags", pa.list_(pa.field("element", pa.string()))))
+    put(open_table(spec), 0, (1, "a", "one", 0), (2, "a", "two", 1), schema=schema)
+    put(open_table(spec), 1, (1, "a", "uno", 2), (2, "a", None, 3), schema=schema)
+    assert content(spec) == [(1, "a", "uno", 2)]
+
+
 def test_many_keys_are_no_deep_expression() -> None:
     keys = pa.table({"a": list(range(5000)), "b": ["x"] * 5000})
     expression = key_filter(keys)

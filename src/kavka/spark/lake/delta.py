@@ -9,12 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 from pyarrow.dataset import dataset
 
 from kavka.spark.lake.files import Files
+from kavka.spark.lake.history import FROM, of_keys, rewritten, together
 from kavka.spark.lake.table import (
     ATTEMPTS,
     NO_MARKS,
@@ -123,6 +125,9 @@ class Delta:
         """One commit in which the staged rows take the place of those with the same keys."""
         paths = [self._files.at(file.path) for file in written]
         batch = dataset(paths, filesystem=self._files.system, format="parquet")
+        if upsert.history:
+            batch = _versions(table, upsert, batch.to_table())
+            upsert = Upsert((*upsert.key, FROM), upsert.order_by)  # a version is found by where it begins
         deletes = DELETED in batch.schema.names
         columns = [name for name in batch.schema.names if name != DELETED]
         matches, newer, gone, values = delta_clauses(upsert, columns, deletes=deletes)
@@ -212,3 +217,13 @@ class Delta:
         if changed:
             fields = Schema.from_arrow(pa.schema(changed)).fields
             table.alter.add_columns([Field(field.name, field.type, nullable=True) for field in fields])
+
+
+def _versions(table: DeltaTable, upsert: Upsert, batch: Any) -> Any:
+    """The versions that a batch writes, marked where one is to go."""
+    first = upsert.key[0]
+    there = table.to_pyarrow_dataset().to_table(filter=pc.field(first).isin(pc.unique(batch.column(first))))
+    found = rewritten(upsert, of_keys(upsert, there, batch), batch.to_pylist())
+    rows = [*found.rows, *({**row, DELETED: True} for row in found.gone)]
+    schema = together(pa.schema(table.schema().to_arrow()), batch.schema)
+    return dataset(pa.Table.from_pylist(rows, schema.append(pa.field(DELETED, pa.bool_()))))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kavka.spark.advice import FULL, is_full_disk
+from kavka.spark.lake.history import dated
 from kavka.spark.lake.ranges import Origin, check_added, stream_marks
 from kavka.spark.lake.table import NO_MARKS, LakeError, LakeTable, Marks, TableSpec, open_table, same_type
 from kavka.spark.lake.upsert import DELETED, latest
@@ -53,7 +54,7 @@ def add_batch(spec: TableSpec, query: str, frame: DataFrame, batch: int, marks: 
         problem = spec.upsert.problem(frame.columns)
         if problem is not None:
             raise LakeError(f"table {spec.path}: {problem}")
-        frame = latest(frame, spec.upsert)
+        frame = dated(frame, spec.upsert) if spec.upsert.history else latest(frame, spec.upsert)
     kept = frame if spec.upsert is None else frame.drop(DELETED)
     schema = to_arrow_schema(kept.schema, timezone="UTC")
     fitted = table.check(schema)

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kavka.spark.lake.files import Files, bins
+from kavka.spark.lake.history import FROM, key_of, of_keys, rewritten, together
 from kavka.spark.lake.table import (
     ATTEMPTS,
     NO_MARKS,
@@ -134,6 +135,17 @@ class Iceberg:
             promote_options="default",
         )
         keys = given.select(list(upsert.key))
+        if upsert.history:
+            there = table.scan(row_filter=key_filter(keys)).to_arrow()
+            rows = of_keys(upsert, there, given)
+            found = rewritten(upsert, rows, given.to_pylist())
+            old = {(*key_of(upsert, row), row[FROM]) for row in (*found.rows, *found.gone)}
+            kept = [row for row in rows if (*key_of(upsert, row), row[FROM]) not in old]
+            if rows:
+                change.delete(key_filter(keys), snapshot_properties=told)
+            versions = pa.Table.from_pylist([*kept, *found.rows], together(there.schema, given.schema))
+            change.append(versions, snapshot_properties=told)
+            return
         order = [*upsert.key, upsert.order_by]
         existing = table.scan(row_filter=key_filter(keys), selected_fields=tuple(order)).to_arrow()
         known = pa.schema([given.schema.field(name) for name in order])

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ DELETED: Final = "_deleted"
 OFFSET: Final = "_offset"
 _KNOWN: Final = "_kavka_known"
 _THERE: Final = "_kavka_there"
+_ROW: Final = "_kavka_row"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class Upsert:
 
     key: tuple[str, ...]
     order_by: str = OFFSET
+    history: bool = False
+    """Whether every version of a row is kept, with from when to when it holds."""
 
     def problem(self, columns: Sequence[str]) -> str | None:
         """Why rows of these columns cannot be merged."""
@@ -37,21 +41,28 @@ class Upsert:
         return None
 
 
+def with_keys(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    """A batch whose query fails if one of these columns is null."""
+    from pyspark.sql import functions as f
+
+    for name in names:
+        null = f.raise_error(f.lit(f"column {name} is null in a row that is to be merged by it"))
+        checked = f.when(f.col(name).isNull(), null.cast(frame.schema[name].dataType)).otherwise(f.col(name))
+        frame = frame.withColumn(name, checked)
+    return frame
+
+
 def latest(frame: DataFrame, upsert: Upsert) -> DataFrame:
     """One row for each key of a batch, the last by order; a key that is null fails the query."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    for name in upsert.key:
-        null = f.raise_error(f.lit(f"column {name} is null in a row that is to be merged by it"))
-        checked = f.when(f.col(name).isNull(), null.cast(frame.schema[name].dataType)).otherwise(f.col(name))
-        frame = frame.withColumn(name, checked)
+    frame = with_keys(frame, upsert.key)
     order = [f.col(upsert.order_by).desc_nulls_last()]
     if OFFSET in frame.columns and upsert.order_by != OFFSET:
         order.append(f.col(OFFSET).desc_nulls_last())
-    number = "_kavka_row"
     window = Window.partitionBy(*upsert.key).orderBy(*order)
-    return frame.withColumn(number, f.row_number().over(window)).where(f.col(number) == 1).drop(number)
+    return frame.withColumn(_ROW, f.row_number().over(window)).where(f.col(_ROW) == 1).drop(_ROW)
 
 
 def delta_clauses(upsert: Upsert, columns: Sequence[str], *, deletes: bool) -> tuple[str, str, str, Mapping[str, str]]:
@@ -76,11 +87,13 @@ def replacement(upsert: Upsert, existing: Any, batch: Any) -> Replacement:
     keys, order = list(upsert.key), upsert.order_by
     known = existing.select([*keys, order]).rename_columns([*keys, _KNOWN])
     known = known.append_column(_THERE, pc.is_valid(known.column(keys[0])))
-    both = batch.join(known, keys, join_type="left outer")
+    # Rows are joined by their numbers: a join takes no columns of structs, lists or maps.
+    numbered = batch.select([*keys, order]).append_column(_ROW, pa.array(range(len(batch)), pa.int64()))
+    both = numbered.join(known, keys, join_type="left outer")
     given, there = both.column(order), both.column(_KNOWN)
     wins = pc.fill_null(pc.or_kleene(pc.is_null(there), pc.greater_equal(given, there)), False)
     won = both.filter(wins)
-    rows = won.drop_columns([_KNOWN, _THERE])
+    rows = batch.take(won.column(_ROW))
     if DELETED in rows.column_names:
         rows = rows.filter(pc.invert(pc.fill_null(rows.column(DELETED), False))).drop_columns([DELETED])
     return Replacement(won.filter(pc.fill_null(won.column(_THERE), False)).select(keys), rows)

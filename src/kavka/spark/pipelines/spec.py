@@ -290,7 +290,7 @@ def _upsert(node: _Node) -> Upsert | None:
         return None
     inner = _Node(given, f"{node.place}.upsert")
     keys = tuple(map(str, inner.items("key")))
-    found = Upsert(keys, inner.text("order_by", OFFSET))
+    found = Upsert(keys, inner.text("order_by", OFFSET), inner.flag("history"))
     inner.done()
     if not keys:
         raise SpecError(f"{inner.place}.key names the columns by which rows are the same")
@@ -336,6 +336,12 @@ class _Node:
         value = self.take(name, None)
         if value is not None and (not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1):
             raise SpecError(f"{self.place}.{name} must be a number from 0 to 1")
+        return value
+
+    def flag(self, name: str) -> bool:
+        value = self.take(name, False)
+        if not isinstance(value, bool):
+            raise SpecError(f"{self.place}.{name} must be true or false")
         return value
 
     def items(self, name: str) -> list[Any]:
