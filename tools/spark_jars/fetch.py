@@ -1,4 +1,4 @@
-"""Fetches the jars of Spark's own Kafka connector, pinned in pom.xml, through Maven into an ignored folder.
+"""Fetches the jars of Spark's own Kafka connector and Avro functions, pinned in pom.xml, into an ignored folder.
 
 Only the compatibility tests and the side-by-side benchmark use them.
 """

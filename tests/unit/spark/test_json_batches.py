@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from typing import Any
 
@@ -135,7 +136,7 @@ def _fitting(draw: random.Random, kind: Any) -> str:
         return str(draw.randrange(-(1 << draw.randrange(1, kind.bit_width)), 1 << draw.randrange(1, kind.bit_width)))
     if pa.types.is_floating(kind):
         return draw.choice(
-            (repr(draw.uniform(-1e6, 1e6)), repr(draw.lognormvariate(0, 200)), str(draw.randrange(1 << 60)))
+            (repr(draw.uniform(-1e6, 1e6)), repr(math.exp(draw.uniform(-740, 709))), str(draw.randrange(1 << 60)))
         )
     if pa.types.is_decimal(kind):
         return f"{draw.randrange(-9999, 9999)}.{draw.randrange(100):02}"
