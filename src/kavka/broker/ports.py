@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -59,4 +60,13 @@ class RegistryFace(Protocol):
         """Serve until cancelled."""
 
 
+class Console(Protocol):
+    """The process that serves the console."""
+
+    async def run(self) -> None:
+        """Keep it running until cancelled."""
+
+
+MakeConsole = Callable[[socket.socket, Mapping[str, Any]], Console]
+"""Serves the console on a socket, and knows of the node what a client would."""
 MakeRegistryFace = Callable[[str, AnswerRegistry], RegistryFace]

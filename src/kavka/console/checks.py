@@ -1,4 +1,7 @@
-"""What `kavka doctor` makes of what it has seen: each finding with what to do. Nothing here asks anybody anything."""
+"""What `kavka doctor` and the console make of what was seen of a cluster: each finding with what to do.
+
+Nothing here asks anybody anything.
+"""
 
 from __future__ import annotations
 
