@@ -9,16 +9,19 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import logging
 import secrets
 import time
 from collections import OrderedDict, deque
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Coroutine, Mapping
+from typing import Any, Final
 
 from kavka.console.settings import ConsoleSettings
 from kavka.console.watching import Watch
 from kavka.model.errors import KafkaError
 from kavka.model.settings import SettingError
+
+logger = logging.getLogger(__name__)
 
 MOST_SESSIONS: Final = 100
 IDLE_SECONDS: Final = 1800.0
@@ -29,6 +32,14 @@ FAILURE_SECONDS: Final = 60.0
 MOST_HOSTS: Final = 1000
 MOST_TAILS: Final = 8
 TICK_SECONDS: Final = 0.25
+
+
+async def _logged(work: Coroutine[Any, Any, None]) -> None:
+    """Do something whose failure must not end the console."""
+    try:
+        await work
+    except Exception:
+        logger.exception("looking at the cluster failed")
 
 
 class SignInError(Exception):
@@ -147,9 +158,9 @@ class Sessions:
                 for seat in seats:
                     look, examine = seat.watch.due(loop.time())
                     if look:
-                        tasks.create_task(seat.watch.look_now())
+                        tasks.create_task(_logged(seat.watch.look_now()))
                     if examine:
-                        tasks.create_task(seat.watch.examine_now())
+                        tasks.create_task(_logged(seat.watch.examine_now()))
                 for id_ in [id_ for id_, seat in self._seats.items() if seat.over(time.monotonic())]:
                     await self.sign_out(id_)
                 await asyncio.sleep(TICK_SECONDS)

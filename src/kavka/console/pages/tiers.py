@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from kavka.client import EARLIEST, LATEST, ConfigResource, KafkaError, TopicPartition
+from kavka.client import EARLIEST, LATEST, Admin, ConfigResource, KafkaError, TopicPartition
 from kavka.client.offsets import EARLIEST_LOCAL, LATEST_TIERED
-from kavka.console.visits import Visit
+from kavka.console.visits import REFUSED, Visit
 
 ENABLED: Final = "remote.storage.enable"
 MOST_ASKED: Final = 1000
@@ -27,20 +27,26 @@ async def show(visit: Visit) -> Response:
         for name, topic in sorted(watch.view.topics.items())
         if not topic.internal and search.lower() in name.lower()
     ]
-    resources = [ConfigResource.topic(name) for name in names[:MOST_ASKED]]
-    found = await visit.admin.describe_configs(*resources, names=[ENABLED]) if resources else {}
-    tiered = [
-        resource.name for resource, entries in found.items() if ENABLED in entries and entries[ENABLED].value == "true"
-    ]
-    partitions = [TopicPartition(name, index) for name in tiered for index in watch.view.topics[name].partitions]
+    chosen = await tiered(visit.admin, names[:MOST_ASKED])
+    partitions = [TopicPartition(name, index) for name in chosen for index in watch.view.topics[name].partitions]
     return visit.page(
         "tiers.html",
         rows=await _rows(visit, sorted(partitions)[:MOST_PARTITIONS]),
-        topics=len(tiered),
+        topics=len(chosen),
         hidden=max(0, len(partitions) - MOST_PARTITIONS),
         unasked=max(0, len(names) - MOST_ASKED),
         search=search,
     )
+
+
+async def tiered(admin: Admin, names: list[str]) -> list[str]:
+    """Which of these topics are tiered, as far as the asker may know."""
+    resources = [ConfigResource.topic(name) for name in names]
+    try:
+        found = await admin.describe_configs(*resources, names=[ENABLED]) if resources else {}
+    except REFUSED:
+        return []
+    return [resource.name for resource, each in found.items() if ENABLED in each and each[ENABLED].value == "true"]
 
 
 async def _rows(visit: Visit, partitions: list[TopicPartition]) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
 
+from kavka.console.pages.tiers import tiered
 from kavka.console.visits import Visit
 from kavka.console.watching import Watch
 
@@ -70,9 +71,11 @@ async def show(visit: Visit) -> Response:
     found = sorted(rows(watch, search, internal=internal), key=SORTS[sort])
     pages = max(1, -(-len(found) // PER_PAGE))
     page = visit.asked_number("page", 1, 1, pages)
+    here = found[(page - 1) * PER_PAGE : page * PER_PAGE]
     return visit.page(
         "topics.html",
-        rows=found[(page - 1) * PER_PAGE : page * PER_PAGE],
+        rows=here,
+        tiered=await tiered(visit.admin, [row.name for row in here]),
         total=len(found),
         everything=len(watch.view.topics),
         search=search,

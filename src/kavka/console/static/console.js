@@ -67,6 +67,11 @@
     while (Math.abs(number) >= 10000 && unit < units.length - 1) { number /= 1000; unit += 1; }
     return `${Number(number.toFixed(number < 10 ? 1 : 0)).toLocaleString("en")}${units[unit]}`;
   };
+  const steps = (base, parts) => {
+    const found = [];
+    for (let power = 1; power < 1e15; power *= base) parts.forEach((part) => found.push(part * power));
+    return found;
+  };
   class Chart {
     constructor(place) {
       this.place = place;
@@ -79,6 +84,7 @@
       const answer = await fetch(`/series?of=${encodeURIComponent(this.place.dataset.series)}`, { headers: { "X-Live": "1" } });
       if (!answer.ok) return;
       this.data = await answer.json();
+      this.place.classList.toggle("waiting", this.data[1].filter((number) => number !== null).length < 2);
       if (this.plot) this.plot.setData(this.data); else this.draw();
     }
     draw() {
@@ -87,13 +93,16 @@
       const style = getComputedStyle(document.documentElement);
       const colour = (name) => style.getPropertyValue(name).trim();
       const show = this.place.dataset.unit === "bytes" ? sized : counted;
+      const incrs = this.place.dataset.unit === "bytes" ? steps(2, [1]).filter((step) => step >= 256) : steps(10, [1, 2, 5]);
+      const clock = (at) => new Date(at * 1000).toISOString().slice(11, 19);
       const axis = { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
       this.plot = new uPlot({
         ...this.size(),
         legend: { show: false },
         cursor: { y: false },
-        scales: { y: { range: (_, low, high) => [0, Math.max(1, (high ?? 0) * 1.1)] } },
-        axes: [{ ...axis, size: 28 }, { ...axis, size: 64, values: (_, ticks) => ticks.map(show) }],
+        tzDate: (at) => uPlot.tzDate(new Date(at * 1000), "UTC"),
+        scales: { y: { range: (_, low, high) => [0, Math.max(this.place.dataset.unit === "bytes" ? 1024 : 5, (high ?? 0) * 1.1)] } },
+        axes: [{ ...axis, size: 28, space: 90, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 68, space: 34, incrs, values: (_, ticks) => ticks.map(show) }],
         series: [{}, { label: this.place.dataset.names, stroke: colour("--mark"), fill: `${colour("--mark")}22`, width: 2, points: { show: false }, spanGaps: false }],
       }, this.data, this.place);
     }
