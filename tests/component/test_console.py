@@ -313,7 +313,7 @@ def test_a_cluster_without_a_quorum_is_shown_and_explained() -> None:
         cluster.kill(3)
         page = until(lambda: (found := browser.get("/nodes").text) and "There is no leader" in found and found)
         assert "Start controllers until a majority" in page
-        until(lambda: "quorum" in browser.get("/").text and "problem" in browser.get("/").text)
+        until(lambda: 'class="problem"' in browser.get("/").text, 60)
 
 
 @contextmanager

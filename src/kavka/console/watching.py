@@ -23,7 +23,7 @@ EVERY_SECONDS: Final = 3.0
 SHARE: Final = 0.1
 """Of the time that passes, at most so much is spent on looks."""
 WATCHED_SECONDS: Final = 60.0
-EXAMINED_EVERY_SECONDS: Final = 20.0
+EXAMINED_EVERY_SECONDS: Final = 10.0
 ASK_SECONDS: Final = 5.0
 BUSIEST: Final = 8
 
@@ -101,16 +101,15 @@ class Watch:
     async def examine_now(self) -> None:
         """Look at everything that commonly goes wrong."""
         loop, self._examining = asyncio.get_running_loop(), True
-        began = loop.time()
         try:
             self.seen = await examine(self.cluster, self.pool, self._pages, ASK_SECONDS)
             self.findings = findings(self.seen)
         except (KafkaError, OSError, TimeoutError) as error:
-            logger.debug("the cluster cannot be examined: %s", error)  # why is shown by the look, which fails too
+            logger.info("the cluster cannot be examined: %s", error)  # why is shown by the look, which fails too
             self.findings = None
         finally:
             self._examining = False
-            self._examine_at = began + max(EXAMINED_EVERY_SECONDS, (loop.time() - began) / SHARE)
+            self._examine_at = loop.time() + EXAMINED_EVERY_SECONDS
 
     async def close(self) -> None:
         """Hang up."""

@@ -219,6 +219,7 @@
     const found = rows();
     found.forEach((row) => row.classList.remove("chosen"));
     if (index < 0 || found.length === 0) return;
+    if (scroll) document.activeElement?.blur?.();
     chosen = Math.min(Math.max(index, 0), found.length - 1);
     found[chosen].classList.add("chosen");
     if (scroll) found[chosen].scrollIntoView({ block: "nearest" });
