@@ -69,9 +69,7 @@ def node() -> Iterator[Cluster]:
                 client.admin.create_topic(topic, partitions=partitions)
             with client.producer() as producer:
                 for number in range(120):
-                    order = (
-                        f'{{"order": {number}, "customer": "c-{number % 7}", "total": {number * 3.5}, "paid": true}}'
-                    )
+                    order = {"order": number, "customer": f"c-{number % 7}", "total": number * 3.5, "paid": True}
                     headers = (("trace", b"4bf92f3577b34da6"),)
                     producer.send("orders", json.dumps(order).encode(), key=b"order-%d" % number, headers=headers)
                     producer.send("clicks", b"/shop/item/%d" % number)
