@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import httpx
 import psutil
@@ -25,6 +26,7 @@ from kavka.model.types import TopicPartition as Place
 from kavka.testing import Cluster
 from kavka.testing.local import free_ports
 from kavka.testing.secured import Secured
+from scale import rounds
 
 CONSOLE = {"kavka.console.listener": "127.0.0.1:0"}
 EVIL = b"<script>alert(1)</script>\"'\x00\xe2\x80\xae"
@@ -379,3 +381,20 @@ def test_sigint_for_the_terminal_ends_node_and_console_in_order() -> None:
         process.wait(20)
         assert not process.is_running()
         assert "Traceback" not in node.log
+
+
+@pytest.mark.apart
+def test_a_page_of_many_topics_comes_at_once() -> None:
+    count = rounds(5000, 1000)
+    with Cluster(config=CONSOLE) as node, httpx.Client(base_url=node.console, timeout=60) as browser:
+        for first in range(0, count, 500):
+            create(node, *(f"topic-{number:05}" for number in range(first, first + 500)))
+        until(lambda: f"{count:,} topics" in browser.get("/topics").text, 60)
+        took = []
+        for asked in ("", "search=99", "page=15", "sort=size", "sort=rate") * 4:
+            began = time.monotonic()
+            page = browser.get(f"/topics?{asked}")
+            took.append(time.monotonic() - began)
+            assert (page.status_code, page.text.count("<tr data-href")) == (200, 50 if asked != "search=99" else ANY)
+        assert sorted(took)[len(took) // 2] < 0.3
+        assert len(page.content) < 100_000

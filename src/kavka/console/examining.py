@@ -7,8 +7,19 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kavka.client import Admin, ConfigResource, KafkaError, Node, Pool, Quorum, ResourceType
-from kavka.client.admin_topics import TopicDescription
+from kavka.client import (
+    Admin,
+    ClusterView,
+    ConfigResource,
+    KafkaError,
+    Node,
+    PartitionDescription,
+    Pool,
+    Quorum,
+    ResourceType,
+    TopicDescription,
+    TopicView,
+)
 from kavka.client.security import SecuredBootstrap
 from kavka.console.checks import Health, Reached, Seen
 from kavka.console.scraping import get, numbers
@@ -16,15 +27,21 @@ from kavka.console.scraping import get, numbers
 MIN_ISR: Final = "min.insync.replicas"
 
 
-async def examine(bootstrap: str, pool: Pool, pages: Sequence[str], seconds: float) -> Seen:
-    """What a cluster shows of itself; raises KafkaError, and TimeoutError or OSError if nobody answers."""
+async def examine(
+    bootstrap: str, pool: Pool, pages: Sequence[str], seconds: float, view: ClusterView | None = None
+) -> Seen:
+    """What a cluster shows of itself, its topics as in `view` if one is at hand.
+
+    Raises KafkaError, and TimeoutError or OSError if nobody answers.
+    """
     admin = Admin(pool)
     async with asyncio.timeout(seconds):
-        await pool.refresh()
+        if view is None:
+            view = await pool.refresh_all()
         cluster = await admin.describe_cluster(include_fenced=True)
     reached = await asyncio.gather(*(_reach(bootstrap, node, cluster.fenced, seconds) for node in cluster.nodes))
     quorum, quorum_error = await the_quorum(admin, seconds)
-    topics = await admin.describe_topics([topic.name for topic in await admin.list_topics(internal=True)])
+    topics = {name: _described(topic) for name, topic in view.topics.items()}
     in_service = [each.node.id for each in reached if each.error is None and each.node.id not in cluster.fenced]
     return Seen(
         str(bootstrap),
@@ -39,6 +56,14 @@ async def examine(bootstrap: str, pool: Pool, pages: Sequence[str], seconds: flo
         int(time.time() * 1000),
         await asyncio.gather(*(asyncio.to_thread(_page, page, seconds) for page in pages)),
     )
+
+
+def _described(topic: TopicView) -> TopicDescription:
+    rows = [
+        PartitionDescription(index, row.leader, row.leader_epoch, row.replicas, row.isr, row.offline)
+        for index, row in topic.partitions.items()
+    ]
+    return TopicDescription(topic.name, topic.id, topic.internal, tuple(rows))
 
 
 async def _reach(bootstrap: str, node: Node, fenced: frozenset[int], seconds: float) -> Reached:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from kavka.console.settings import ConsoleSettings
 from kavka.console.watching import Watch
-from kavka.model.errors import KafkaError
+from kavka.model.errors import KafkaError, SaslAuthenticationFailed
 from kavka.model.settings import SettingError
 
 logger = logging.getLogger(__name__)
@@ -129,6 +129,9 @@ class Sessions:
         except TimeoutError:
             await seat.watch.close()
             raise SignInError("the cluster does not answer") from None
+        except SaslAuthenticationFailed:
+            await seat.watch.close()
+            raise SignInError("the cluster knows nobody by this name and password") from None
         except (KafkaError, OSError) as error:
             await seat.watch.close()
             raise SignInError(str(error) or "the cluster refuses") from None

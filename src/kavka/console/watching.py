@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from typing import Final
 
-from kavka.client import ClusterView, KafkaError, Pool
+from kavka.client import ClusterView, KafkaError, Pool, TopicView
 from kavka.console.checks import Finding, Seen, findings
 from kavka.console.examining import examine
 from kavka.console.looking import look
@@ -40,6 +41,9 @@ class Watch:
         self.rates: Rates | None = None
         self.topic_rates: dict[str, tuple[float, float]] = {}
         """Records and bytes a second."""
+        self.topic_sizes: Counter[str] = Counter()
+        self.troubles: dict[str, str] = {}
+        """What is wrong with topics, of those that have something."""
         self.series = Series()
         self.findings: list[Finding] | None = None
         self.seen: Seen | None = None
@@ -75,6 +79,7 @@ class Watch:
         began = loop.time()
         try:
             self.view = await self.pool.refresh_all()
+            self.troubles = {name: trouble for name, topic in self.view.topics.items() if (trouble := _trouble(topic))}
             self._known.set()
             self._learn(await look(self.pool, (), ASK_SECONDS, internal=True, view=self.view))
             self.error = None
@@ -94,6 +99,9 @@ class Watch:
             row["records"], row["bytes"] = self.rates.messages_per_second, self.rates.bytes_per_second
             row |= {f"topic {name}": records for name, (records, _) in self.topic_rates.items()}
             row |= {f"topic-bytes {name}": added for name, (_, added) in self.topic_rates.items()}
+        self.topic_sizes = Counter()
+        for tp, count in now.sizes.items():
+            self.topic_sizes[tp.topic] += count
         for group in (*now.committed, *now.share_lags):
             row[f"group {group}"] = lag_of(now, group) or 0
         self.series.add(round(self.looked_at, 1), row)
@@ -102,7 +110,8 @@ class Watch:
         """Look at everything that commonly goes wrong."""
         loop, self._examining = asyncio.get_running_loop(), True
         try:
-            self.seen = await examine(self.cluster, self.pool, self._pages, ASK_SECONDS)
+            await self._known.wait()
+            self.seen = await examine(self.cluster, self.pool, self._pages, ASK_SECONDS, self.view)
             self.findings = findings(self.seen)
         except (KafkaError, OSError, TimeoutError) as error:
             logger.info("the cluster cannot be examined: %s", error)  # why is shown by the look, which fails too
@@ -114,3 +123,12 @@ class Watch:
     async def close(self) -> None:
         """Hang up."""
         await self.pool.close()
+
+
+def _trouble(topic: TopicView) -> str:
+    """What is wrong with a topic, if anything."""
+    offline = sum(each.leader < 0 for each in topic.partitions.values())
+    if offline:
+        return f"{offline} offline"
+    lacking = sum(len(each.isr) < len(each.replicas) for each in topic.partitions.values())
+    return f"{lacking} under-replicated" if lacking else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -30,35 +29,27 @@ class TopicRow(NamedTuple):
     """What is wrong with it, if anything."""
 
 
-SORTS: Final[dict[str, Callable[[TopicRow], Any]]] = {
-    "name": lambda row: row.name,
-    "partitions": lambda row: (-row.partitions, row.name),
-    "size": lambda row: (-(row.size or 0), row.name),
-    "rate": lambda row: (-(row.records or 0), row.name),
-    "trouble": lambda row: (row.trouble == "", row.name),
+SORTS: Final[dict[str, Callable[[Watch], Callable[[str], Any]]]] = {
+    "name": lambda watch: lambda name: name,
+    "partitions": lambda watch: lambda name: (-len(watch.view.topics[name].partitions), name),
+    "size": lambda watch: lambda name: (-watch.topic_sizes[name], name),
+    "rate": lambda watch: lambda name: (-watch.topic_rates.get(name, (0, 0))[0], name),
+    "trouble": lambda watch: lambda name: (name not in watch.troubles, name),
 }
 
 
-def rows(watch: Watch, search: str, *, internal: bool) -> list[TopicRow]:
-    """The topics whose names have a text in them."""
-    wanted = search.lower()
-    sizes: Counter[str] | None = None
-    if watch.look is not None and "sizes" not in watch.look.lacking:
-        sizes = Counter()
-        for tp, count in watch.look.sizes.items():
-            sizes[tp.topic] += count
-    found = []
-    for name, topic in watch.view.topics.items():
-        if (topic.internal and not internal) or (wanted and wanted not in name.lower()):
-            continue
-        offline = sum(each.leader < 0 for each in topic.partitions.values())
-        lacking = sum(len(each.isr) < len(each.replicas) for each in topic.partitions.values())
-        trouble = f"{offline} offline" if offline else f"{lacking} under-replicated" if lacking else ""
-        records, added = watch.topic_rates.get(name, (None, None))
-        replicas = max((len(each.replicas) for each in topic.partitions.values()), default=0)
-        size = sizes[name] if sizes is not None else None
-        found.append(TopicRow(name, topic.internal, len(topic.partitions), replicas, size, records, added, trouble))
-    return found
+def _row(watch: Watch, name: str) -> TopicRow:
+    topic = watch.view.topics[name]
+    known = watch.look is not None and "sizes" not in watch.look.lacking
+    return TopicRow(
+        name,
+        topic.internal,
+        len(topic.partitions),
+        max((len(each.replicas) for each in topic.partitions.values()), default=0),
+        watch.topic_sizes[name] if known else None,
+        *watch.topic_rates.get(name, (None, None)),
+        watch.troubles.get(name, ""),
+    )
 
 
 async def show(visit: Visit) -> Response:
@@ -68,10 +59,12 @@ async def show(visit: Visit) -> Response:
     search, sort = visit.asked("search")[:MOST_SEARCH].strip(), visit.asked("sort")
     sort = sort if sort in SORTS else "name"
     internal = visit.asked("internal") == "1"
-    found = sorted(rows(watch, search, internal=internal), key=SORTS[sort])
+    wanted = search.lower()
+    names = (name for name, topic in watch.view.topics.items() if internal or not topic.internal)
+    found = sorted((name for name in names if wanted in name.lower()), key=SORTS[sort](watch))
     pages = max(1, -(-len(found) // PER_PAGE))
     page = visit.asked_number("page", 1, 1, pages)
-    here = found[(page - 1) * PER_PAGE : page * PER_PAGE]
+    here = [_row(watch, name) for name in found[(page - 1) * PER_PAGE : page * PER_PAGE]]
     return visit.page(
         "topics.html",
         rows=here,

@@ -24,6 +24,7 @@
     charts.forEach((chart) => chart.draw());
   };
   find("#theme")?.addEventListener("click", turn);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.forEach((chart) => chart.draw()));
 
   // -- favourites
   const favourites = () => {
