@@ -1,8 +1,12 @@
-"""The console in a real browser: every page, what its script does, and whether people can use it."""
+"""The console in a real browser: every page, what its script does, and whether people can use it.
+
+`KAVKA_CAPTURES=write` puts a picture of the overview in place of that in docs/captures.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +23,7 @@ from kavka.testing.secured import Secured
 
 Shot = Callable[[Any, str], None]
 
+CAPTURE = Path(__file__).parents[2] / "docs" / "captures" / "console.png"
 WIDE = {"width": 1280, "height": 860}
 PHONE = {"width": 390, "height": 844}
 PAGES = {
@@ -221,6 +226,8 @@ def test_the_overview_follows_what_happens(page: Any, node: Cluster, shot: Shot)
             page.wait_for_timeout(500)
             data = page.evaluate("fetch('/series?of=records').then((answer) => answer.json())")
         shot(page, "overview-busy")
+        if os.environ.get("KAVKA_CAPTURES") == "write":
+            page.screenshot(path=CAPTURE)
     finally:
         stop.set()
         worker.join()
