@@ -40,6 +40,7 @@ SORTS: Final[dict[str, Callable[[Watch], Callable[[str], Any]]]] = {
 
 def _row(watch: Watch, name: str) -> TopicRow:
     topic = watch.view.topics[name]
+    records, added = watch.topic_rates.get(name, (None, None))
     known = watch.look is not None and "sizes" not in watch.look.lacking
     return TopicRow(
         name,
@@ -47,7 +48,8 @@ def _row(watch: Watch, name: str) -> TopicRow:
         len(topic.partitions),
         max((len(each.replicas) for each in topic.partitions.values()), default=0),
         watch.topic_sizes[name] if known else None,
-        *watch.topic_rates.get(name, (None, None)),
+        records,
+        added,
         watch.troubles.get(name, ""),
     )
 

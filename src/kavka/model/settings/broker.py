@@ -423,7 +423,7 @@ KAVKA_CONSOLE_CLIENT_CONFIG = STRING.optional(
 )
 KAVKA_CONSOLE_HOSTS = LIST(
     "kavka.console.hosts",
-    [],
+    (),
     doc="Names by which browsers may ask for the console, beside addresses, localhost and this machine's own.",
     internal=True,
 )
