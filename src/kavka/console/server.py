@@ -17,21 +17,36 @@ from kavka.console.settings import ConsoleSettings
 MOST_CONNECTIONS: Final = 300
 HEAD_BYTES: Final = 32 * 1024
 KEEP_ALIVE_SECONDS: Final = 20
-FIRST_REQUEST_SECONDS: Final = 20.0
+PATIENCE_SECONDS: Final = 20.0
 END_SECONDS: Final = 2
 
 
 class PatientProtocol(H11Protocol):
-    """HTTP/1.1 for clients that ask for something before long."""
+    """HTTP/1.1 for clients that ask for something before long, and take what they asked for."""
+
+    _unsent = 0
+    _gone = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first request."""
+        """Begin to look after the connection."""
         super().connection_made(transport)
-        self.loop.call_later(FIRST_REQUEST_SECONDS, self._hang_up_if_silent)
+        self.loop.call_later(PATIENCE_SECONDS, self._look)
 
-    def _hang_up_if_silent(self) -> None:
-        if self.cycle is None and not self.transport.is_closing():
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop looking."""
+        self._gone = True
+        super().connection_lost(exc)
+
+    def _look(self) -> None:
+        """Hang up on who has asked for nothing, or has taken nothing since the last time."""
+        if self._gone:
+            return
+        unsent = self.transport.get_write_buffer_size()
+        if self.cycle is None or (unsent and unsent == self._unsent):
             self.transport.abort()
+            return
+        self._unsent = unsent
+        self.loop.call_later(PATIENCE_SECONDS, self._look)
 
 
 def serve(settings: ConsoleSettings, listening: socket.socket, lifeline: int | None = None) -> None:

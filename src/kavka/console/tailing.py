@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
@@ -52,7 +53,9 @@ def event_of(record: Shown) -> dict[str, Any]:
     }
 
 
-async def tail(pool: Pool, topic: str, partition: int | None, wanted: Wanted | None) -> AsyncIterator[dict[str, Any]]:
+async def tail(
+    pool: Pool, topic: str, partition: int | None, wanted: Wanted | None
+) -> AsyncGenerator[dict[str, Any], None]:
     """What a live tail shows, interval by interval, for ever; raises KafkaError."""
     source: str | TopicPartition = topic if partition is None else TopicPartition(topic, partition)
     async with Consumer(
@@ -79,7 +82,7 @@ async def tail(pool: Pool, topic: str, partition: int | None, wanted: Wanted | N
 class EventStream:
     """A response of server-sent events that ends when the browser is gone, stuck, or has had it for long."""
 
-    def __init__(self, events: AsyncIterator[dict[str, Any]]) -> None:
+    def __init__(self, events: AsyncGenerator[dict[str, Any], None]) -> None:
         self._events = events
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -101,9 +104,11 @@ class EventStream:
 
     async def _send(self, send: Send) -> None:
         try:
-            async for event in self._events:
-                data = json.dumps(event, ensure_ascii=False)
-                await self._write(send, f"data: {data}\n\n" if event["records"] or event["skipped"] else ": alive\n\n")
+            async with aclosing(self._events) as events:
+                async for event in events:
+                    told = event["records"] or event["skipped"]
+                    data = json.dumps(event, ensure_ascii=False)
+                    await self._write(send, f"data: {data}\n\n" if told else ": alive\n\n")
         except KafkaError as error:
             await self._write(send, f"event: failed\ndata: {json.dumps(str(error))}\n\n")
         async with asyncio.timeout(STUCK_SECONDS):

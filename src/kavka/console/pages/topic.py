@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -165,12 +166,13 @@ async def events(visit: Visit) -> Response:
     if seat.tails >= MOST_TAILS * (1 if visit.settings.signs_in else 4):
         raise RefusedError(429, "Too many live tails", "close some of the others first")
 
-    async def counted() -> AsyncIterator[dict[str, Any]]:
+    async def counted() -> AsyncGenerator[dict[str, Any], None]:
         seat.tails += 1
         try:
-            async for event in tail(visit.pool, name, partition, wanted):
-                seat.watch.touch()
-                yield event
+            async with aclosing(tail(visit.pool, name, partition, wanted)) as found:
+                async for event in found:
+                    seat.watch.touch()
+                    yield event
         finally:
             seat.tails -= 1
 
