@@ -19,7 +19,7 @@ import uvloop
 from kavka.broker.collecting import NEVER
 from kavka.broker.config import NodeConfig
 from kavka.broker.limits import KEPT_FILES
-from kavka.broker.ports import MakeRegistryFace
+from kavka.broker.ports import MakeConsole, MakeRegistryFace
 from kavka.broker.wiring import Node, ReadyReport
 from kavka.model.clock import SystemClock
 from kavka.model.errors import InvalidConfig, KafkaStorageError, RequestTimedOut
@@ -50,6 +50,7 @@ def run_node(
     disk: Disk | None = None,
     store: ObjectStore | None = None,
     registry_face: MakeRegistryFace | None = None,
+    make_console: MakeConsole | None = None,
 ) -> int:
     """Serve until SIGTERM or SIGINT; the exit status."""
     values = config.values
@@ -63,7 +64,7 @@ def run_node(
     status = 0
     said_ready: list[str] = []
     try:
-        uvloop.run(serve(config, disk or RealDisk(), ready_file, said_ready, store, registry_face))
+        uvloop.run(serve(config, disk or RealDisk(), ready_file, said_ready, store, registry_face, make_console))
     except* (FormatError, InvalidConfig, KafkaStorageError, RequestTimedOut, SettingError, OSError) as errors:
         sys.stderr.write(f"kavka: {words_of(first_of(errors))}\n")
         status = 1
@@ -96,6 +97,7 @@ async def serve(
     said_ready: list[str],
     store: ObjectStore | None,
     registry_face: MakeRegistryFace | None,
+    make_console: MakeConsole | None,
 ) -> None:
     """Run a node until it is told to stop."""
     stopping = asyncio.Event()
@@ -116,7 +118,7 @@ async def serve(
         if "broker" in config.roles:  # `Collecting` does it when nothing large is in memory
             gc.set_threshold(*gc.get_threshold()[:2], NEVER)
 
-    node = Node(config, disk, SystemClock(), store=store, registry_face=registry_face)
+    node = Node(config, disk, SystemClock(), store=store, registry_face=registry_face, make_console=make_console)
     loop.add_signal_handler(signal.SIGHUP, node.reload)
     await node.run(ready, stopping)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Awaitable, Callable
+import socket
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -59,3 +60,14 @@ class RegistryFace(Protocol):
 
 MakeRegistryFace = Callable[[Any], RegistryFace]
 """Makes the face of whoever lets clients in and answers them."""
+
+
+class Console(Protocol):
+    """The process that serves the console."""
+
+    async def run(self) -> None:
+        """Keep it running until cancelled."""
+
+
+MakeConsole = Callable[[socket.socket, Mapping[str, Any]], Console]
+"""Serves the console on a socket, and knows of the node what a client would."""

@@ -23,7 +23,7 @@ from kavka.broker.listeners import REGISTRY, controller_names
 from kavka.broker.metrics import show_connections, show_process, show_quorum, show_requests, show_security
 from kavka.broker.metrics_http import MetricsPage
 from kavka.broker.partition_metrics import show_leaders
-from kavka.broker.ports import MakeRegistryFace, Ports
+from kavka.broker.ports import Console, MakeConsole, MakeRegistryFace, Ports
 from kavka.broker.quotas import Quotas
 from kavka.broker.securing import Securing
 from kavka.client.connector import Connector
@@ -38,6 +38,7 @@ from kavka.model.settings import (
     KAVKA_AUDIT_DIR,
     KAVKA_AUDIT_ENABLE,
     KAVKA_AUDIT_TOPIC_ENABLE,
+    KAVKA_CONSOLE_LISTENER,
     KAVKA_METRICS_LISTENER,
     KAVKA_OTEL_ENDPOINT,
     KAVKA_OTEL_METRICS_INTERVAL_MS,
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 METADATA: Final = TopicPartition(CLUSTER_METADATA, 0)
+HERE: Final = "127.0.0.1:0"
 NO_BROKER: Final = -1
 """The broker epoch of a node that is none."""
 
@@ -109,6 +111,8 @@ class Started(NamedTuple):
     marks: Mapping[str, int | None]
     listeners: list[BoundListener]
     controller_listeners: list[BoundListener]
+    console: list[BoundListener]
+    """Where the console is served, if it is."""
 
     @property
     def ports(self) -> dict[str, int]:
@@ -119,8 +123,8 @@ class Started(NamedTuple):
 async def metrics_page(
     metrics: Metrics, values: Values, unready: Callable[[], str | None]
 ) -> tuple[list[Service], str | None]:
-    """The page for Prometheus and its address, if one is configured."""
-    listener = values[KAVKA_METRICS_LISTENER]
+    """The page for Prometheus and its address, if one is configured or a console is to show it."""
+    listener = values[KAVKA_METRICS_LISTENER] or (values[KAVKA_CONSOLE_LISTENER] and HERE)
     if not listener:
         return [], None
     host, _, port = listener.rpartition(":")
@@ -142,6 +146,7 @@ class Node:
         store: ObjectStore | None = None,
         ports: Ports | None = None,
         registry_face: MakeRegistryFace | None = None,
+        make_console: MakeConsole | None = None,
     ) -> None:
         """`store` stands for the one that `kavka.remote.storage.url` names, `tiers` for all that is behind logs."""
         self._config = config
@@ -152,6 +157,7 @@ class Node:
         self._store = store
         self._ports = ports or Ports()
         self._registry_face = registry_face
+        self._make_console = make_console
         self._gate = Gate(authorizer_of(config.values), loaded=False)
         self._securing = Securing(config, clock, self._gate)
         self._to_controllers = Connector(dial, self._ports.chance.random, security=self._securing.to_controllers)
@@ -173,13 +179,14 @@ class Node:
         options = socket_options(config.values)
         with ExitStack() as held:
             listeners, others = self._bind(config.listeners, options), self._bind(self._controllers(), options)
-            for listener in (*listeners, *others):
+            seen_at = self._bind_console(options)
+            for listener in (*listeners, *others, *seen_at):
                 held.callback(listener.socket.close)
             dirs = open_dirs(config, self._disk, self._clock.now_ms(), held)
             marks = {path: take_clean_shutdown(self._disk, path) for path in dirs.directory_ids}
             if config.accept_loss:  # then every log is recovered
                 marks = dict.fromkeys(marks)
-            started = Started(dirs, marks, listeners, others)
+            started = Started(dirs, marks, listeners, others, seen_at)
             self._audit = self._open_audit(dirs.node_id)
             controller = self._controller(started)
             settings = LiveSettings(dirs.node_id, config.values)
@@ -253,7 +260,11 @@ class Node:
                 self._unready = None
                 registry, asked_at = await self._registry(broker, tasks)
                 running += registry
-                ready(self._report(controller, registration, scraped_at, asked_at))
+                consoles, seen_at = self._console(started, registration, scraped_at, asked_at)
+                running += [tasks.create_task(console.run()) for console in consoles]
+                if config.values[KAVKA_METRICS_LISTENER] is None:
+                    scraped_at = None  # the page is for the console alone
+                ready(self._report(controller, registration, scraped_at, asked_at, seen_at))
                 await quorum.dispatcher.bind_all()
                 if broker is not None:
                     await broker.bind_all()
@@ -293,6 +304,26 @@ class Node:
         await asyncio.sleep(0)  # now it can be given connections
         broker.listen(replace(bound, connect=face.connect))
         return [running], address(endpoint._replace(port=bound.port))
+
+    def _bind_console(self, options: SocketOptions) -> list[BoundListener]:
+        """The socket of the console, if that is configured: it is there as long as the node, whoever serves it."""
+        listener = self._config.values[KAVKA_CONSOLE_LISTENER]
+        if self._make_console is None or not listener:
+            return []
+        host, _, port = listener.rpartition(":")
+        return [self._ports.listen("console", host.strip("[]"), int(port), options)]
+
+    def _console(
+        self, started: Started, registration: Registration, metrics: str | None, registry: str | None
+    ) -> tuple[list[Console], str | None]:
+        """The process of the console and its address, if there is one."""
+        if not started.console or self._make_console is None:
+            return [], None
+        from kavka.broker.console import console_facts  # few nodes have one
+
+        (bound,), endpoint = started.console, registration.endpoints[0]
+        facts = console_facts(self._config, endpoint, address(endpoint), metrics, registry)
+        return [self._make_console(bound.socket, facts)], address(Endpoint("", bound.host, bound.port, ""))
 
     def _why_unready(self, controller: ControllerLoop, broker: BrokerRole | None) -> str | None:
         """Why clients are not served; None if they are."""
@@ -364,14 +395,19 @@ class Node:
         )
 
     def _report(
-        self, controller: ControllerLoop, registration: Registration, metrics: str | None, registry: str | None
+        self,
+        controller: ControllerLoop,
+        registration: Registration,
+        metrics: str | None,
+        registry: str | None,
+        console: str | None,
     ) -> ReadyReport:
         return ReadyReport(
             controller.node_id,
             controller.cluster_id,
             address(registration.endpoints[0]) if registration.endpoints else None,
             address(registration.controller_endpoints[0]) if self._controllers() else None,
-            None,
+            console,
             registry,
             metrics,
         )

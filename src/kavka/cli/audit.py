@@ -13,8 +13,9 @@ import typer
 
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, run
 from kavka.cli.output import CommandError, Output, write_line
-from kavka.cli.places import PLACE, parse_place
+from kavka.cli.places import parse_place
 from kavka.client import Consumer
+from kavka.console.places import PLACE
 from kavka.model.errors import UnknownTopicOrPartition
 
 TOPIC: Final = "__kavka_audit"

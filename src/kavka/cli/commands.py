@@ -32,6 +32,7 @@ from kavka.cli import (
 from kavka.cli.audit import audit
 from kavka.cli.bench import bench
 from kavka.cli.completion import VARIABLE, completion
+from kavka.cli.console import console as show_console
 from kavka.cli.consume import consume
 from kavka.cli.doctor import doctor
 from kavka.cli.format import format_dirs
@@ -160,6 +161,9 @@ def serve(
         ),
     ] = None,
     console: Annotated[str, typer.Option("--console", metavar="HOST:PORT|off", help="The web console.")] = "off",
+    console_read_only: Annotated[
+        bool, typer.Option("--console-read-only", help="The console only shows, and changes nothing.")
+    ] = False,
     registry: Annotated[str, typer.Option("--registry", metavar="HOST:PORT|off", help="The schema registry.")] = "off",
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="A server.properties file, as Kafka's.")
@@ -217,6 +221,7 @@ app.add_typer(tls.app, name="tls")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(profiles.app, name="profile")
 app.command()(doctor)
+app.command("console")(show_console)
 app.command()(top)
 app.command()(bench)
 app.command()(completion)

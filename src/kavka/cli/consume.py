@@ -12,10 +12,11 @@ import typer
 
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, run
 from kavka.cli.output import CommandError
-from kavka.cli.places import PLACE, parse_place
+from kavka.cli.places import parse_place
 from kavka.cli.records import Wanted, Write, as_format, as_json, as_line, chosen
 from kavka.cli.schemas import Decode, RegistryOption, decoding, registry_of
 from kavka.client import Admin, Consumer, ConsumerRecord, GroupConsumer, Place, ShareConsumer, TopicPartition
+from kavka.console.places import PLACE
 
 POLL_MS = 200
 AT_ONCE = 500

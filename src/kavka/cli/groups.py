@@ -10,9 +10,10 @@ import typer
 from kavka.cli.group_changes import delete_each, show_reset
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, Timeout, group, run
 from kavka.cli.output import CommandError, Output, print_json, print_rows, write_line
-from kavka.cli.places import PLACE, offsets_of, parse_place, partitions_of, within
+from kavka.cli.places import parse_place, partitions_of
 from kavka.cli.streams_tree import topology_json, tree_of
 from kavka.client import LATEST, Admin, CommittedOffset, GroupDescription, TopicPartition
+from kavka.console.places import PLACE, offsets_of, shifted
 from kavka.model.errors import GroupIdNotFound
 
 app = group("Look at groups of consumers, at how far they have read, and change that.")
@@ -223,5 +224,4 @@ async def _target(
     """Where each partition shall be read on, within what its log has."""
     if shift_by is None:
         return await offsets_of(admin, chosen, parse_place(to or "", "--to"))
-    wanted = {tp: committed[tp].offset + shift_by for tp in chosen if tp in committed}
-    return await within(admin, wanted)
+    return await shifted(admin, {tp: committed[tp].offset for tp in chosen if tp in committed}, shift_by)

@@ -13,13 +13,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from kavka.broker.ports import MakeRegistryFace
+    from kavka.broker.config import NodeConfig
+    from kavka.broker.ports import MakeConsole, MakeRegistryFace
 
 OPTIONS: Final = (
     "--data-dir",
     "--listen",
     "--advertise",
     "--console",
+    "--console-read-only",
     "--registry",
     "--config",
     "--override",
@@ -28,7 +30,7 @@ OPTIONS: Final = (
     "--log-format",
     "--accept-loss",
 )
-FLAGS: Final = ("--accept-loss",)
+FLAGS: Final = ("--accept-loss", "--console-read-only")
 """Options without a value."""
 
 
@@ -51,6 +53,7 @@ class ServeOptions:
     log_format: str | None = None
     accept_loss: bool = False
     registry: str = "off"
+    console_read_only: bool = False
 
 
 def parse_serve(arguments: Sequence[str]) -> ServeOptions:
@@ -74,14 +77,33 @@ def parse_serve(arguments: Sequence[str]) -> ServeOptions:
             options.override.append(value)
         else:
             setattr(options, name[2:].replace("-", "_"), value)
-    if options.console != "off":
-        raise UsageError("--console: this version has no console, only off is possible")
     return options
 
 
-def registry_override(listener: str) -> list[str]:
-    """The setting that --registry stands for."""
-    return [] if listener == "off" else [f"kavka.registry.listener={listener}"]
+def listener_overrides(options: ServeOptions) -> list[str]:
+    """The settings that --registry and --console stand for."""
+    found = {"kavka.registry.listener": options.registry, "kavka.console.listener": options.console}
+    overrides = [f"{key}={listener}" for key, listener in found.items() if listener != "off"]
+    return overrides + ["kavka.console.read.only=true"] * options.console_read_only
+
+
+def console_of(config: NodeConfig) -> MakeConsole | None:
+    """What serves the console of a node, if it has one; raises ConfigError where that cannot be."""
+    from kavka.broker.config import ConfigError
+    from kavka.model.settings import KAVKA_CONSOLE_LISTENER
+
+    if config.values[KAVKA_CONSOLE_LISTENER] is None:
+        return None
+    from importlib.util import find_spec
+
+    from kavka.console.process import NEEDS, ConsoleProcess
+
+    missing = [name for name in NEEDS if find_spec(name) is None]
+    if missing:
+        raise ConfigError(f"the console needs pip install 'kavka[console]': there is no {missing[0]}")
+    if "broker" not in config.roles:
+        raise ConfigError("the console is a client of brokers: start it on a node that is one, or with `kavka console`")
+    return ConsoleProcess
 
 
 def serve(arguments: Sequence[str]) -> int:
@@ -93,13 +115,14 @@ def serve(arguments: Sequence[str]) -> int:
         config = load_config(
             options.config,
             environment=os.environ,
-            overrides=[*options.override, *registry_override(options.registry)],
+            overrides=[*options.override, *listener_overrides(options)],
             data_dir=options.data_dir,
             listen=options.listen,
             advertise=options.advertise,
             log_level=options.log_level,
             log_format=options.log_format,
         )
+        make_console = console_of(config)
     except UsageError as error:
         sys.stderr.write(f"kavka: {error} (see `kavka serve --help`)\n")
         return 2
@@ -118,5 +141,8 @@ def serve(arguments: Sequence[str]) -> int:
             return 1
         face = RegistryFace
     return run_node(
-        config=replace(config, accept_loss=options.accept_loss), ready_file=options.ready_file, registry_face=face
+        config=replace(config, accept_loss=options.accept_loss),
+        ready_file=options.ready_file,
+        registry_face=face,
+        make_console=make_console,
     )

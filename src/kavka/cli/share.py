@@ -12,9 +12,10 @@ import typer
 from kavka.cli.group_changes import delete_each, show_reset
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, Timeout, group, run
 from kavka.cli.output import CommandError, Output, print_json, print_rows, write_line
-from kavka.cli.places import PLACE, offsets_of, parse_place, partitions_of
+from kavka.cli.places import parse_place, partitions_of
 from kavka.cli.records import as_json, as_line, chosen
 from kavka.client import Admin, Consumer, ConsumerRecord, GroupConsumer, KafkaError, Producer, TopicPartition
+from kavka.console.places import PLACE, offsets_of
 from kavka.model.errors import GroupIdNotFound
 
 app = group("Look at share groups, which take records from topics as from a queue, and change where they stand.")

@@ -15,7 +15,8 @@ from kavka.catalog.segment import SegmentState
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, Timeout, group, key_values, run
 from kavka.cli.output import CommandError, Output, note, print_json, print_rows, write_line
 from kavka.cli.progress import progress
-from kavka.client import Admin, Consumer, Pool, TopicPartition
+from kavka.client import EARLIEST, LATEST, Admin, Consumer, Pool, TopicPartition
+from kavka.client.offsets import EARLIEST_LOCAL, EARLIEST_PENDING, LATEST_TIERED
 from kavka.model.errors import KafkaError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
@@ -26,12 +27,11 @@ if TYPE_CHECKING:
 app = group("Look at, check and repair what is in object storage.")
 
 METADATA = "__remote_log_metadata"
-EARLIEST, LATEST, EARLIEST_LOCAL, LATEST_TIERED, PENDING = -2, -1, -4, -5, -6
 PLACES = (
     ("start", EARLIEST),
     ("local_start", EARLIEST_LOCAL),
     ("last_tiered", LATEST_TIERED),
-    ("to_copy_from", PENDING),
+    ("to_copy_from", EARLIEST_PENDING),
     ("end", LATEST),
 )
 

@@ -5,21 +5,18 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
-from time import monotonic
 from typing import Annotated, Any, Final
 
 import typer
 
 from kavka.cli.doctor import MetricsPages
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, Timeout, run
-from kavka.cli.output import Output, print_json, print_rows, write_line
-from kavka.cli.rates import Look, Rates, clients_of, rates
-from kavka.cli.scraping import get, numbers
-from kavka.client import LATEST, Admin, KafkaError, Pool, TopicPartition
+from kavka.cli.output import Output, note, print_json, print_rows, write_line
+from kavka.client import Pool
+from kavka.console.looking import look
+from kavka.console.rates import Rates, rates, size
 
 CLEAR: Final = "\x1b[H\x1b[2J"
-MOST_GROUPS: Final = 200
-UNITS: Final = ("B", "KiB", "MiB", "GiB")
 
 
 def top(
@@ -52,52 +49,20 @@ async def _watch(
     output: Output,
     seconds: float,
 ) -> None:
-    async with Pool(bootstrap, timeout_ms=int(seconds * 1000)) as pool, Admin(pool) as admin:
-        before, shown = await _look(pool, admin, pages, seconds), 0
+    async with Pool(bootstrap, timeout_ms=int(seconds * 1000)) as pool:
+        before, shown = await look(pool, pages, seconds), 0
         while count is None or shown < count:
             await asyncio.sleep(interval)
-            after = await _look(pool, admin, pages, seconds)
+            after = await look(pool, pages, seconds)
             found, shown = rates(before, after, most), shown + 1
             if output is Output.JSON:
                 print_json(as_json(found))
             else:
                 show(found, live=sys.stdout.isatty(), clients=bool(pages))
+                for what in after.lacking.values():
+                    note(f"not known: {what}")
             sys.stdout.flush()
             before = after
-
-
-async def _look(pool: Pool, admin: Admin, pages: Sequence[str], seconds: float) -> Look:
-    await pool.refresh()
-    topics = await admin.describe_topics([topic.name for topic in await admin.list_topics()])
-    leaders = {
-        TopicPartition(topic.name, partition.index): partition.leader
-        for topic in topics.values()
-        for partition in topic.partitions
-        if partition.leader >= 0
-    }
-    ends = await admin.list_offsets(dict.fromkeys(leaders, LATEST)) if leaders else {}
-    sizes: dict[TopicPartition, int] = {}
-    for node, dirs in (await admin.describe_log_dirs()).items():
-        for each in dirs:
-            sizes |= {tp: info.size_bytes for tp, info in each.replicas.items() if leaders.get(tp) == node}
-    groups = [group.id for group in await admin.list_groups(types=("classic", "consumer", "streams"))][:MOST_GROUPS]
-    committed = await asyncio.gather(*(_committed(admin, group) for group in groups))
-    scraped = await asyncio.gather(*(asyncio.to_thread(get, page, "/metrics", seconds) for page in pages))
-    return Look(
-        monotonic(),
-        {tp: found.offset for tp, found in ends.items()},
-        sizes,
-        leaders,
-        dict(zip(groups, committed, strict=True)),
-        clients_of(numbers(text) for _, text in scraped),
-    )
-
-
-async def _committed(admin: Admin, group: str) -> dict[TopicPartition, int]:
-    try:
-        return {tp: found.offset for tp, found in (await admin.group_offsets(group)).items()}
-    except KafkaError:
-        return {}  # it is gone, or moves to another coordinator just now
 
 
 def as_json(found: Rates) -> dict[str, Any]:
@@ -145,12 +110,3 @@ def show(found: Rates, *, live: bool, clients: bool) -> None:
             for row in found.clients
         ]
         print_rows(Output.TABLE, ["client id", "host", "in/s", "out/s"], who)
-
-
-def size(number: float) -> str:
-    """Bytes as people read them."""
-    unit = 0
-    while number >= 1024 and unit < len(UNITS) - 1:
-        number /= 1024
-        unit += 1
-    return f"{number:.0f} {UNITS[unit]}" if unit == 0 else f"{number:.1f} {UNITS[unit]}"

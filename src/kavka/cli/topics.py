@@ -9,7 +9,7 @@ import typer
 from kavka.cli import placement
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, Timeout, group, key_values, run
 from kavka.cli.output import Output, note, print_json, print_rows, write_line
-from kavka.cli.places import PLACE, offsets_of, parse_place, partitions_of
+from kavka.cli.places import parse_place, partitions_of
 from kavka.client import (
     EARLIEST,
     LATEST,
@@ -21,6 +21,7 @@ from kavka.client import (
     TopicDescription,
     TopicPartition,
 )
+from kavka.console.places import PLACE, offsets_of
 from kavka.model.errors import TopicAlreadyExists, UnknownTopicOrPartition
 
 EARLIEST_LOCAL, LATEST_TIERED = -4, -5

@@ -11,6 +11,7 @@ from kavka.client.admin_configs import ConfigsAdmin
 from kavka.client.admin_groups import GroupsAdmin
 from kavka.client.admin_placement import PlacementAdmin
 from kavka.client.admin_quotas import QuotasAdmin
+from kavka.client.admin_rights import RightsAdmin
 from kavka.client.admin_security import SecurityAdmin
 from kavka.client.admin_share import ShareGroupsAdmin
 from kavka.client.admin_topics import TopicsAdmin
@@ -28,6 +29,7 @@ class Admin(
     PlacementAdmin,
     TransactionsAdmin,
     SecurityAdmin,
+    RightsAdmin,
 ):
     """Administers a cluster.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kavka.client.connection import Connection
-from kavka.client.offsets import FoundOffset, list_offsets, unwrap
+from kavka.client.offsets import FoundOffset, find_offsets, list_offsets, unwrap
 from kavka.client.pool import Pool
 from kavka.client.view import error_for, raise_for, read_metadata
 from kavka.model.errors import KafkaError
@@ -240,6 +240,12 @@ class TopicsAdmin:
     ) -> dict[TopicPartition, FoundOffset]:
         """The first offset at or after a time in ms; EARLIEST, LATEST and MAX_TIMESTAMP are special times."""
         return await list_offsets(self._pool, times, read_committed=read_committed)
+
+    async def find_offsets(
+        self, times: Mapping[TopicPartition, int], *, read_committed: bool = False
+    ) -> dict[TopicPartition, FoundOffset | KafkaError]:
+        """As `list_offsets`, with the error of each partition that has one."""
+        return await find_offsets(self._pool, times, read_committed=read_committed)
 
     async def _describe_by_metadata(self, names: Sequence[str]) -> dict[str, TopicDescription]:
         request = MetadataRequest(

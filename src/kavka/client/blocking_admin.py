@@ -53,6 +53,8 @@ class Admin:
     create_partitions = _Blocking(_admin.Admin.create_partitions)
     delete_records = _Blocking(_admin.Admin.delete_records)
     list_offsets = _Blocking(_admin.Admin.list_offsets)
+    find_offsets = _Blocking(_admin.Admin.find_offsets)
+    may = _Blocking(_admin.Admin.may)
     list_groups = _Blocking(_admin.Admin.list_groups)
     describe_group = _Blocking(_admin.Admin.describe_group)
     describe_groups = _Blocking(_admin.Admin.describe_groups)

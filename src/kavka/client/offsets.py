@@ -21,6 +21,10 @@ from kavka.protocol.schemas.list_offsets import (
 LATEST: Final = -1
 EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING: Final = -6
+"""The last three are about tiers: what is on disk, in the store, and to be copied (KIP-405, KIP-1005, KIP-1023)."""
 
 _CONSUMER: Final = -1
 
@@ -39,6 +43,13 @@ async def list_offsets(
     pool: Pool, times: Mapping[TopicPartition, int], *, read_committed: bool = False
 ) -> dict[TopicPartition, FoundOffset]:
     """For each partition the first offset at or after a time, or that of a special time such as LATEST."""
+    return unwrap(await find_offsets(pool, times, read_committed=read_committed))
+
+
+async def find_offsets(
+    pool: Pool, times: Mapping[TopicPartition, int], *, read_committed: bool = False
+) -> dict[TopicPartition, FoundOffset | KafkaError]:
+    """As `list_offsets`, with the error of each partition that has one."""
 
     async def ask(
         connection: Connection, part: Mapping[TopicPartition, int]
@@ -61,7 +72,7 @@ async def list_offsets(
             for row in topic.partitions
         }
 
-    return unwrap(await pool.ask_leaders(times, ask))
+    return await pool.ask_leaders(times, ask)
 
 
 def unwrap(answers: Mapping[TopicPartition, R | KafkaError]) -> dict[TopicPartition, R]:

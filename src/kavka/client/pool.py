@@ -189,6 +189,17 @@ class Pool:
             self._refresh_began = began
         return self.view
 
+    async def refresh_all(self) -> ClusterView:
+        """Ask for the metadata of every topic that may be seen, and forget those that are gone."""
+        loop = asyncio.get_running_loop()
+        async with self._refreshing:
+            began = loop.time()
+            request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+            self.view = read_metadata(await self.request(request, MetadataResponse), self.view, None)
+            self._topics.intersection_update(self.view.topics)
+            self._refresh_began = began
+        return self.view
+
     async def topic(self, name: str, *, create: bool = False, wait_ms: int = 0) -> TopicView:
         """A topic that exists; waits for it at most so long, then raises why it is not there."""
         known = self.view.topics.get(name)

@@ -1,1 +1,1 @@
-"""What people and their programs reach by HTTP: the face of the schema registry."""
+"""What people and their programs reach by HTTP: the console, and the face of the schema registry."""

@@ -89,6 +89,14 @@ class Cluster:
         return ",".join(urls)
 
     @property
+    def console(self) -> str:
+        """The URL of the console, of the first node that serves it."""
+        for node in self.nodes:
+            if address := self._processes[node].ready.get("console"):
+                return f"http://{address}"
+        raise NodeError("no node serves the console: set kavka.console.listener to HOST:PORT")
+
+    @property
     def cluster_id(self) -> str:
         """The id that the data directories were formatted with."""
         for process in self._processes.values():

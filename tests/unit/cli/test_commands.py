@@ -40,6 +40,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
     assert sorted(LEAVES) == sorted(
         [
             "serve",
+            "console",
             "cluster rebalance",
             "cluster add",
             "cluster decommission",

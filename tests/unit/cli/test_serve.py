@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from kavka.cli.commands import app
-from kavka.cli.serve import OPTIONS, ServeOptions, UsageError, parse_serve, serve
+from kavka.cli.serve import OPTIONS, ServeOptions, UsageError, listener_overrides, parse_serve, serve
 
 
 def test_all_options_are_understood() -> None:
@@ -34,6 +34,26 @@ def test_all_options_are_understood() -> None:
     assert parse_serve(given) == ServeOptions("D", "h:1", "off", "F", ["a=1", "b=2"], "R", "a:2", "debug", "json")
 
 
+def test_the_console_and_the_registry_are_settings_of_the_node() -> None:
+    options = parse_serve(["--console", "127.0.0.1:0", "--console-read-only", "--registry=h:2"])
+    assert listener_overrides(options) == [
+        "kavka.registry.listener=h:2",
+        "kavka.console.listener=127.0.0.1:0",
+        "kavka.console.read.only=true",
+    ]
+    assert listener_overrides(parse_serve([])) == []
+
+
+def test_a_console_without_a_broker_is_refused_in_a_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    config = tmp_path / "server.properties"
+    config.write_text(
+        "process.roles=controller\nnode.id=1\nlisteners=CONTROLLER://127.0.0.1:0\n"
+        "controller.listener.names=CONTROLLER\ncontroller.quorum.voters=1@127.0.0.1:1\n"
+    )
+    assert serve(["--config", str(config), "--data-dir", str(tmp_path), "--console", "127.0.0.1:0"]) == 1
+    assert "a client of brokers" in capsys.readouterr().err
+
+
 def test_nothing_given_means_the_defaults() -> None:
     assert parse_serve([]) == ServeOptions()
 
@@ -49,7 +69,7 @@ def test_a_value_may_begin_with_a_dash() -> None:
         (["here"], "unexpected argument: here"),
         (["--listen"], "--listen needs a value"),
         (["--listen", "--config", "f"], "--listen needs a value"),
-        (["--console", "127.0.0.1:8080"], "no console"),
+        (["--console-read-only=yes"], "takes no value"),
     ],
 )
 def test_what_makes_no_sense_is_refused(given: list[str], message: str) -> None:

@@ -410,6 +410,30 @@ KAVKA_REGISTRY_SECURITY_PROTOCOL = STRING(
     doc="How the registry's listener is secured; its other settings have `listener.name.registry.` before them.",
     internal=True,
 )
+KAVKA_CONSOLE_LISTENER = STRING.optional(
+    "kavka.console.listener",
+    Check("HOST:PORT", lambda value: value.rpartition(":")[0] != "" and value.rpartition(":")[2].isdecimal()),
+    doc="HOST:PORT where the console is served, by a process of its own; not by default.",
+    internal=True,
+)
+KAVKA_CONSOLE_READ_ONLY = BOOLEAN(
+    "kavka.console.read.only",
+    False,
+    doc="Whether the console only shows, and neither produces nor resets offsets.",
+    internal=True,
+)
+KAVKA_CONSOLE_CLIENT_CONFIG = STRING.optional(
+    "kavka.console.client.config",
+    doc="A client.properties by which the console connects; otherwise it follows this node's first listener, and "
+    "people sign in where that one has them log in.",
+    internal=True,
+)
+KAVKA_CONSOLE_HOSTS = LIST(
+    "kavka.console.hosts",
+    (),
+    doc="Names by which browsers may ask for the console, beside addresses, localhost and this machine's own.",
+    internal=True,
+)
 KAVKA_METRICS_DETAIL = STRING(
     "kavka.metrics.detail",
     "topic",

@@ -1,4 +1,7 @@
-"""What `kavka doctor` makes of what it has seen: each finding with what to do. Nothing here asks anybody anything."""
+"""What `kavka doctor` and the console make of what was seen of a cluster: each finding with what to do.
+
+Nothing here asks anybody anything.
+"""
 
 from __future__ import annotations
 
@@ -203,7 +206,7 @@ def disks(seen: Seen) -> Iterator[Finding]:
                 good += 1
                 least = min(least, share)
     if good == sum(map(len, seen.dirs.values())) and good:
-        yield Finding(Level.OK, "disks", f"{good} log directories, at least {least:.0%} free")
+        yield Finding(Level.OK, "disks", f"{good} log director{'ies' if good != 1 else 'y'}, at least {least:.0%} free")
 
 
 def clocks(seen: Seen) -> Iterator[Finding]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from kavka.cli.bench import percentile, verdict
-from kavka.cli.rates import Look, clients_of, rates
-from kavka.cli.scraping import numbers
-from kavka.cli.top import size
+from kavka.console.rates import Look, clients_of, rates, size
+from kavka.console.scraping import numbers
 from kavka.model.types import TopicPartition
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -47,7 +46,7 @@ def test_sizes_are_readable() -> None:
         "1023 B",
         "1.5 KiB",
         "5.0 MiB",
-        "3072.0 GiB",
+        "3.0 TiB",
     ]
 
 

@@ -1,4 +1,4 @@
-"""Reading the page of metrics of a node: for the commands that show what clients' protocol does not tell."""
+"""Reading the page of metrics of a node: it tells what clients' protocol does not."""
 
 from __future__ import annotations
 

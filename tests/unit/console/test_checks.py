@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from kavka.cli.checks import Health, Level, Reached, Seen, findings
 from kavka.client.admin_cluster import LogDir, Quorum, QuorumReplica
 from kavka.client.admin_topics import PartitionDescription, TopicDescription
 from kavka.client.view import Node
+from kavka.console.checks import Health, Level, Reached, Seen, findings
 from kavka.model.errors import KafkaStorageError
 from kavka.model.types import Uuid
 

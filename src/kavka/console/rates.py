@@ -1,4 +1,7 @@
-"""What `kavka top` makes of two looks at a cluster: rates, lag, and who is busiest. Nobody is asked anything here."""
+"""What `kavka top` and the console make of two looks at a cluster: rates, lag, and who is busiest.
+
+Nobody is asked anything here.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
+from kavka.client.admin_groups import GroupListing
+from kavka.client.view import ClusterView
 from kavka.model.types import TopicPartition
 
+UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 CLIENT_BYTES: Final = re.compile(r'kavka_connected_(received|sent)_bytes\{client_id="(.*)",host="(.*)"\}')
 
 
@@ -28,6 +34,12 @@ class Look:
     """By group."""
     clients: Mapping[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     """By client id and host: bytes received from it and sent to it."""
+    view: ClusterView = field(default_factory=ClusterView)
+    groups: Sequence[GroupListing] = ()
+    share_lags: Mapping[str, int] = field(default_factory=dict)
+    """By share group: how many records are left."""
+    lacking: Mapping[str, str] = field(default_factory=dict)
+    """What could not be had, and why."""
 
 
 class PartitionRate(NamedTuple):
@@ -95,9 +107,30 @@ def rates(before: Look, after: Look, most: int) -> Rates:
     )
 
 
+def by_topic(before: Look, after: Look) -> dict[str, tuple[float, float]]:
+    """Of each topic the records and the bytes that came in a second."""
+    seconds = max(after.at - before.at, 1e-9)
+    records: Counter[str] = Counter()
+    added: Counter[str] = Counter()
+    for tp, end in after.ends.items():
+        records[tp.topic] += max(end - before.ends.get(tp, end), 0)
+    for tp, now in after.sizes.items():
+        added[tp.topic] += max(now - before.sizes.get(tp, now), 0)
+    return {topic: (records[topic] / seconds, added[topic] / seconds) for topic in records}
+
+
+def lag_of(look: Look, group: str) -> int | None:
+    """How many records a group has not read yet, in what it has read of; None if that is not known."""
+    if group in look.share_lags:
+        return look.share_lags[group]
+    if group not in look.committed:
+        return None
+    return sum(max(look.ends[tp] - offset, 0) for tp, offset in look.committed[group].items() if tp in look.ends)
+
+
 def _group(group: str, before: Look, after: Look, seconds: float) -> GroupRate:
     now, then = after.committed[group], before.committed.get(group, {})
-    lag = sum(max(after.ends[tp] - offset, 0) for tp, offset in now.items() if tp in after.ends)
+    lag = lag_of(after, group) or 0
     read = sum(max(offset - then.get(tp, offset), 0) for tp, offset in now.items())
     return GroupRate(group, lag, read / seconds)
 
@@ -119,3 +152,12 @@ def clients_of(pages: Iterable[Mapping[str, float]]) -> dict[tuple[str, str], tu
                 counter = received if match[1] == "received" else sent
                 counter[match[2], match[3]] += int(value)
     return {who: (received[who], sent[who]) for who in received | sent}
+
+
+def size(number: float) -> str:
+    """Bytes as people read them."""
+    unit = 0
+    while number >= 1024 and unit < len(UNITS) - 1:
+        number /= 1024
+        unit += 1
+    return f"{number:.0f} {UNITS[unit]}" if unit == 0 else f"{number:.1f} {UNITS[unit]}"

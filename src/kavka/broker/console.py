@@ -1,0 +1,69 @@
+"""What a node tells the process that serves its console: where the cluster is, and how its listener is secured.
+
+The console is a client like any other. It gets no credentials of the node: who signs in brings their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kavka.broker.config import NodeConfig
+from kavka.model.properties import parse_properties
+from kavka.model.settings import (
+    KAVKA_CONSOLE_CLIENT_CONFIG,
+    KAVKA_CONSOLE_HOSTS,
+    KAVKA_CONSOLE_READ_ONLY,
+    KAVKA_LOG_FORMAT,
+    KAVKA_LOG_LEVEL,
+    SASL_ENABLED_MECHANISMS,
+    SSL_TRUSTSTORE_CERTIFICATES,
+    SSL_TRUSTSTORE_LOCATION,
+    SSL_TRUSTSTORE_PASSWORD,
+    SSL_TRUSTSTORE_TYPE,
+    SettingError,
+)
+from kavka.model.settings.listeners import ListenerValues
+from kavka.model.types import Endpoint
+
+WITH_TLS: Final = ("SSL", "SASL_SSL")
+
+
+def console_facts(
+    config: NodeConfig, endpoint: Endpoint, bootstrap: str, metrics: str | None, registry: str | None
+) -> Mapping[str, Any]:
+    """What the console is told, for a JSON document; raises SettingError."""
+    values = config.values
+    own = ListenerValues(values, endpoint.listener)
+    return {
+        "bootstrap": bootstrap,
+        "security": _security(config, endpoint, own),
+        "mechanisms": list(own[SASL_ENABLED_MECHANISMS]),
+        "metrics": metrics,
+        "registry": f"http://{registry}" if registry else None,
+        "read_only": values[KAVKA_CONSOLE_READ_ONLY],
+        "hosts": [*values[KAVKA_CONSOLE_HOSTS], endpoint.host],
+        "log_level": values[KAVKA_LOG_LEVEL],
+        "log_format": values[KAVKA_LOG_FORMAT],
+    }
+
+
+def _security(config: NodeConfig, endpoint: Endpoint, own: ListenerValues) -> dict[str, str]:
+    path = config.values[KAVKA_CONSOLE_CLIENT_CONFIG]
+    if path is not None:
+        try:
+            with open(path, encoding="utf-8") as file:
+                return dict(parse_properties(file.read()))
+        except (OSError, ValueError) as error:
+            raise SettingError(f"{KAVKA_CONSOLE_CLIENT_CONFIG.name}: {path}: {error}") from None
+    options = {"security.protocol": endpoint.security_protocol}
+    if endpoint.security_protocol in WITH_TLS:  # it believes whom the node does, and shows no certificate of its own
+        password, pem = own[SSL_TRUSTSTORE_PASSWORD], own[SSL_TRUSTSTORE_CERTIFICATES]
+        found = {
+            SSL_TRUSTSTORE_TYPE.name: own[SSL_TRUSTSTORE_TYPE],
+            SSL_TRUSTSTORE_LOCATION.name: own[SSL_TRUSTSTORE_LOCATION],
+            SSL_TRUSTSTORE_PASSWORD.name: password.value if password is not None else None,
+            SSL_TRUSTSTORE_CERTIFICATES.name: pem.value if pem is not None else None,
+        }
+        options |= {name: text for name, text in found.items() if text is not None}
+    return options
