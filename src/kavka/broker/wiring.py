@@ -233,10 +233,7 @@ class Node:
         async with asyncio.TaskGroup() as tasks:
             quorum = self._control(settings, controller, started, tasks)
             always: list[Service] = [controller, self._quotas, quorum.recovery, self._securing]
-            if self._audit is not None:
-                always.append(self._audit)
-                self._audit.show(metrics)
-            always += self._send_metrics(started.dirs)
+            always += self._observers(started.dirs)
             running = [tasks.create_task(service.run()) for service in always]
             registration = self._registration(started)
             if started.controller_listeners:
@@ -248,12 +245,7 @@ class Node:
                 loading = Loading(replicas, self._disk, self._clock, self._ports.new_name)
                 node = self._surroundings(settings, controller, quorum, tasks, self._send_spans(started.dirs))
                 broker = BrokerRole(node, replicas, loading, started.listeners, registration)
-            show_quorum(metrics, controller)
-            show_leaders(metrics, controller)
-            show_process(metrics, self._clock)
-            if broker is None:
-                show_requests(metrics, {"controller": quorum.dispatcher})
-                show_connections(metrics, quorum.server)
+            self._show(controller, quorum, alone=broker is None)
             page, scraped_at = await metrics_page(metrics, config.values, lambda: self._why_unready(controller, broker))
             running += [tasks.create_task(service.run()) for service in page]
             if broker is None or await broker.start(stopping):
@@ -281,6 +273,23 @@ class Node:
         if broker is None:
             return NO_BROKER
         return broker.epoch if broker.loaded else None
+
+    def _observers(self, dirs: NodeDirs) -> list[Service]:
+        """What keeps the audit log and sends the metrics away, if that is configured."""
+        if self._audit is None:
+            return self._send_metrics(dirs)
+        self._audit.show(self._metrics)
+        return [self._audit, *self._send_metrics(dirs)]
+
+    def _show(self, controller: ControllerLoop, quorum: ControllerRole, *, alone: bool) -> None:
+        """Have the metrics of this node shown; `alone`: it is a controller and no broker."""
+        metrics = self._metrics
+        show_quorum(metrics, controller)
+        show_leaders(metrics, controller)
+        show_process(metrics, self._clock)
+        if alone:
+            show_requests(metrics, {"controller": quorum.dispatcher})
+            show_connections(metrics, quorum.server)
 
     async def _registry(
         self, broker: BrokerRole | None, tasks: asyncio.TaskGroup
