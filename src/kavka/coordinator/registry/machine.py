@@ -41,7 +41,7 @@ from kavka.model.transition import Divisible, Transition
 
 MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT", "FORWARD")
 JUDGED: Final = frozenset({"register", "look_up", "check", "check_all"})
-FORMATTED: Final = frozenset({"schema_by_id", "version"})
+FORMATTED: Final = frozenset({"schema_by_id", "schema_by_guid", "version"})
 """What has a schema in it that may be asked for in another form."""
 _CONFIGURED: Final[Mapping[str, type[Any]]] = {
     "alias": str, "normalize": bool, "compatibilityGroup": str, "validateFields": bool, "validateRules": bool,
@@ -101,8 +101,8 @@ class Registry:
 
     def text(self, call: Call) -> Text:
         """The schema that a question is about, to be put into another form; raises RegistryError."""
-        each = self.reading.by_id(call) if call.name == "schema_by_id" else self.reading.one_version(call)
-        return self.reading.text(each)
+        found = {"schema_by_id": self.reading.by_id, "schema_by_guid": self.reading.by_guid}
+        return self.reading.text(found.get(call.name, self.reading.one_version)(call))
 
     def change(self, call: Call) -> Transition[Reply]:
         """Decide what needs no judging; raises RegistryError."""

@@ -201,10 +201,15 @@ class Reading:
     def _of_guid(self, call: Call) -> Iterator[tuple[str, SchemaVersion]]:
         return self._state.by_guid(call.arguments["guid"])
 
-    def schema_by_guid(self, call: Call) -> Any:
+    def by_guid(self, call: Call) -> SchemaVersion:
+        """The schema with the guid that a call names; raises RegistryError."""
         for _, each in self._of_guid(call):
-            return {key: value for key, value in self.shown(each).items() if key not in ("subject", "version", "id")}
+            return each
         raise schema_not_found(call.arguments["guid"])
+
+    def schema_by_guid(self, call: Call) -> Any:
+        shown = self.shown(self.by_guid(call))
+        return {key: value for key, value in shown.items() if key not in ("subject", "version", "id")}
 
     def ids_of_guid(self, call: Call) -> Any:
         return [{"context": context, "id": each.id} for context, each in self._of_guid(call)]
