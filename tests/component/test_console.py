@@ -398,3 +398,26 @@ def test_a_page_of_many_topics_comes_at_once() -> None:
             assert (page.status_code, page.text.count("<tr data-href")) == (200, 50 if asked != "search=99" else ANY)
         assert sorted(took)[len(took) // 2] < 0.3
         assert len(page.content) < 100_000
+
+
+def test_tiered_topics_and_a_console_that_only_shows(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    store.mkdir()
+    config = {
+        **CONSOLE,
+        "kavka.console.read.only": "true",
+        "remote.log.storage.system.enable": "true",
+        "kavka.remote.storage.url": store.as_uri(),
+    }
+    with Cluster(config=config) as node, httpx.Client(base_url=node.console, timeout=30) as browser:
+        with Client(node.bootstrap) as client:
+            client.admin.create_topic("cold", configs={"remote.storage.enable": "true"})
+            client.admin.create_topic("warm")
+        produce(node, "cold", b"x", b"y")
+        page = until(lambda: (found := browser.get("/tiers").text) and "/topics/cold" in found and found)
+        assert "/topics/warm" not in page
+        assert "0 in the store only, 0 in both, 2 on disk only" in page
+        assert ">tiered</a>" in browser.get("/topics").text
+        shown = browser.get("/topics/cold/produce")
+        assert "read-only" in shown.text
+        assert "<textarea" not in shown.text
