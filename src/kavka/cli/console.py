@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, run
-from kavka.cli.output import CommandError, Output, print_json, write_line
+from kavka.cli.output import CommandError, Output, tell
 from kavka.client.security import SecuredBootstrap
 
 
@@ -51,10 +51,7 @@ def console(
     settings = ConsoleSettings(str(bootstrap), security, (), metrics, registry, read_only)
     with socket.create_server((host.strip("[]"), int(port)), family=_family(host)) as listening:
         url = f"http://{host}:{listening.getsockname()[1]}"
-        if output is Output.JSON:
-            print_json({"console": url})
-        else:
-            write_line(url)
+        tell(output, url, console=url)
         sys.stdout.flush()
         if open_:
             webbrowser.open(url)
