@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import socket
+import sys
 import webbrowser
 from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 
-from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, run
-from kavka.cli.output import CommandError, write_line
+from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, run
+from kavka.cli.output import CommandError, Output, tell
 from kavka.client.security import SecuredBootstrap
 
 
@@ -28,6 +29,7 @@ def console(
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Only show, and change nothing.")] = False,
     open_: Annotated[bool, typer.Option("--open/--no-open", help="Show it in a browser.")] = True,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Show a cluster in the browser, until Ctrl-C.
 
@@ -49,7 +51,8 @@ def console(
     settings = ConsoleSettings(str(bootstrap), security, (), metrics, registry, read_only)
     with socket.create_server((host.strip("[]"), int(port)), family=_family(host)) as listening:
         url = f"http://{host}:{listening.getsockname()[1]}"
-        write_line(url)
+        tell(output, url, console=url)
+        sys.stdout.flush()
         if open_:
             webbrowser.open(url)
         run(serve(settings, listening))

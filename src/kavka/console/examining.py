@@ -41,7 +41,7 @@ async def examine(
         cluster = await admin.describe_cluster(include_fenced=True)
     reached = await asyncio.gather(*(_reach(bootstrap, node, cluster.fenced, seconds) for node in cluster.nodes))
     quorum, quorum_error = await the_quorum(admin, seconds)
-    topics = {name: _described(topic) for name, topic in view.topics.items()}
+    topics = {name: _described(topic) for name, topic in sorted(view.topics.items())}
     in_service = [each.node.id for each in reached if each.error is None and each.node.id not in cluster.fenced]
     return Seen(
         str(bootstrap),
