@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from kavka.client.admin_cluster import LogDir, Quorum
@@ -156,7 +157,7 @@ def quorum(seen: Seen) -> Iterator[Finding]:
 def partitions(seen: Seen) -> Iterator[Finding]:
     """Partitions that nobody leads, that take no writes, or that lack a replica."""
     offline, refusing, lacking, single, count = [], [], [], 0, 0
-    for topic in seen.topics.values():
+    for topic in sorted(seen.topics.values(), key=attrgetter("name")):
         for partition in topic.partitions:
             count += 1
             name, isr, replicas = f"{topic.name}-{partition.index}", len(partition.isr), len(partition.replicas)
