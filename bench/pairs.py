@@ -2,6 +2,7 @@
 
 A node of each runs side by side; each question is put to both in turns, now to this one first, now to that one. What
 counts is the median of the pairs' ratios: a busy machine disturbs both halves of a pair, and no single one decides.
+`--quotas`: what quotas that nobody reaches cost, on this tree unless another is named.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from bench.groups import measure as measure_groups
 from bench.node import Bench, Node
 from bench.pipelined import measure
 from bench.tiny_requests import TINY
+from kavka.client import DEFAULT, QuotaEntity, blocking
 from kavka.testing import Cluster
 
 HERE = Path(__file__).resolve().parents[1]
 ENOUGH = 0.97
 FEWEST_PAIRS = 7
 GROUPS = 20
+UNREACHED = {"producer_byte_rate": 1e12, "consumer_byte_rate": 1e12, "request_percentage": 1e6}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +79,18 @@ QUESTIONS: dict[str, Callable[[Node], Run]] = {
 
 
 @contextlib.contextmanager
-def serving(tree: Path) -> Iterator[PreciseNode]:
-    """A node that runs the code of a tree."""
+def serving(tree: Path, *, quotas: bool = False) -> Iterator[PreciseNode]:
+    """A node that runs the code of a tree; its clients may have quotas, but none that they reach."""
     with Cluster(config=CONFIG, env={"PYTHONPATH": str(tree / "src")}, timeout=120) as cluster:
+        if quotas:
+            with blocking.Client(cluster.bootstrap) as client:
+                client.admin.alter_quotas(QuotaEntity(user=DEFAULT, client_id=DEFAULT), UNREACHED)
         yield PreciseNode(cluster.bootstrap, cluster.pid)
 
 
-def compare(ask: Callable[[Node], Run], base: Path, pairs: int) -> list[float]:
+def compare(ask: Callable[[Node], Run], base: Path, pairs: int, *, quotas: bool) -> list[float]:
     """How many times as much this tree does for its CPU time as the other, in each pair."""
-    with serving(base) as before, serving(HERE) as after:
+    with serving(base) as before, serving(HERE, quotas=quotas) as after:
         then, now = ask(before), ask(after)
         then(), now()  # both are warm
         ratios = []
@@ -101,14 +107,18 @@ def compare(ask: Callable[[Node], Run], base: Path, pairs: int) -> list[float]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Put the questions; 1 if the answer to one is that this tree is slower."""
     parser = argparse.ArgumentParser(prog="python -m bench.pairs", description=__doc__)
-    parser.add_argument("--base", required=True, type=Path, metavar="TREE", help="a checkout to compare with, built")
+    parser.add_argument("--base", type=Path, metavar="TREE", help="a checkout to compare with, built")
+    parser.add_argument("--quotas", action="store_true", help="set quotas on this tree's node, out of anybody's reach")
     parser.add_argument("--pairs", type=int, default=2 * FEWEST_PAIRS + 1)
     parser.add_argument("--only", action="append", choices=QUESTIONS, metavar="NAME", help=", ".join(QUESTIONS))
     options = parser.parse_args(arguments)
+    if options.base is None and not options.quotas:
+        parser.error("name a checkout to compare with: --base TREE")
+    base, pairs = (options.base or HERE).resolve(), max(options.pairs, FEWEST_PAIRS)
     raise_open_files(GROUPS * 10 + 200)
     slower = False
     for name in options.only or QUESTIONS:
-        ratios = sorted(compare(QUESTIONS[name], options.base.resolve(), max(options.pairs, FEWEST_PAIRS)))
+        ratios = sorted(compare(QUESTIONS[name], base, pairs, quotas=options.quotas))
         low, median, high = statistics.quantiles(ratios, n=4)
         slower |= median < ENOUGH
         print(
