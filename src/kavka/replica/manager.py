@@ -403,10 +403,15 @@ class ReplicaManager:
             hosted = self._by_id[partition.topic_id]
             del hosted.partitions[tp.partition]
             self.proposals.drop(partition)
-            partition.close()
+            partition.count_messages()
             hosted.gone.add(partition.traffic)
             partition.log.abandon(f"{tp} lies in an offline log directory")
         self.losses += 1
+        for partition in held:  # none of them can be used any more, whatever those do who are told now
+            try:
+                partition.close()
+            except Exception:
+                logger.exception("%s: telling of its end failed", partition.topic_partition)
         for told in self._on_loss:
             told()
 
@@ -428,7 +433,7 @@ class ReplicaManager:
         Not even the next request: it would be refused for a gap in its producer's sequence, and the producer would
         number anew what another replica has already.
         """
-        directory = next(each for each in self.dirs if log.path.startswith(f"{each.path}/"))
+        directory = next(each for each in self.dirs if each.path == log.path.rpartition("/")[0])
         directory.disk_error = why
         self.check_dirs()
 
@@ -492,7 +497,7 @@ class ReplicaManager:
 
     def _give_rules(self, hosted: HostedTopic) -> None:
         rules = hosted.rules = self.rules_of(hosted.name)
-        for partition in hosted.partitions.values():
+        for partition in list(hosted.partitions.values()):
             partition.give_rules(rules, self._tier_of(hosted.id, partition.topic_partition, rules))
             partition.reconsider()
             future = self.futures.of(partition.topic_partition)

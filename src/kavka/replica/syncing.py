@@ -119,7 +119,7 @@ class DirectorySyncer:
             for log, job in jobs:
                 try:
                     log.synced(job)
-                except KafkaStorageError as error:
+                except Exception as error:
                     failed[log] = cannot_force(log, error)
             self._running = False
             if self._logs or self._waiting:

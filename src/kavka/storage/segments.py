@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from errno import EMFILE, ENFILE
 from operator import attrgetter
 from typing import NamedTuple, NoReturn
 
@@ -125,7 +126,7 @@ class LogFiles:
                 segment.file.truncate(segment.size)
             except OSError as second:
                 self.failed = f"{segment.file.path} cannot be cut back after a failed write: {second}"
-            self._refused(str(error))
+            self._refused(error, str(error))
             raise KafkaStorageError(f"cannot append to {self.topic_partition}: {error}") from error
 
     def _begin_segment(self, base_offset: int, now_ms: int) -> Segment:
@@ -356,14 +357,17 @@ class LogFiles:
             self._cannot_read(error)
 
     def _cannot_read(self, error: OSError) -> NoReturn:
-        self._refused(str(error))
+        # A search gives way to others, and what it reads may have been deleted meanwhile.
+        if self.failed is None and not isinstance(error, FileNotFoundError):
+            self._refused(error, str(error))
         raise KafkaStorageError(f"cannot read from {self.topic_partition}: {error}") from error
 
     def _fail(self, action: str, error: OSError) -> NoReturn:
         self.failed = why = f"{self.topic_partition} could not {action}: {error}"
-        self._refused(why)
+        self._refused(error, why)
         raise KafkaStorageError(why) from error
 
-    def _refused(self, why: str) -> None:
-        if self.on_disk_error is not None:
+    def _refused(self, error: OSError, why: str) -> None:
+        """Tell of a fault of the disk; that too many files are open is none."""
+        if self.on_disk_error is not None and error.errno not in (EMFILE, ENFILE):
             self.on_disk_error(self, why)

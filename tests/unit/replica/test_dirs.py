@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import threading
 from pathlib import Path
 
@@ -117,6 +119,26 @@ def test_what_the_disk_refused_while_it_was_the_only_one_is_forgotten(three: Hel
     three.replicas.check_dirs()
     assert offline_ids(three.replicas.dirs) == []
     assert three.produce(partition).first_offset == 0
+
+
+@pytest.mark.parametrize(("kind", "code"), [("write", errno.EMFILE), ("read", errno.ENFILE), ("read", errno.ENOENT)])
+def test_too_many_open_files_or_a_deleted_segment_is_no_fault_of_the_disk(
+    three: Held, disk: FaultyDisk, kind: str, code: int
+) -> None:
+    three.topic("orders", 3)
+    partition = three.replicas.find("orders", 0)
+    three.produce(partition)
+
+    def meet(met: str, path: str) -> None:
+        if met == kind:
+            raise OSError(code, os.strerror(code), path)
+
+    disk.before = meet
+    with pytest.raises(KafkaStorageError, match=os.strerror(code)):
+        refuse(three, partition, kind)
+    assert offline_ids(three.replicas.dirs) == []
+    disk.before = lambda kind, path: None
+    assert three.produce(partition).first_offset == 1
 
 
 def refuse(held: Held, partition, kind: str) -> None:
