@@ -30,9 +30,9 @@ FLAGS = [
 AXE = ROOT / ".cache" / "axe"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """A browser."""
+    """A browser; not for longer than a file's tests: while playwright runs, nothing else can run a loop."""
     api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install playwright")
     program = next((found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))), None)
     if program is None:
