@@ -164,10 +164,10 @@ def test_a_copy_that_a_crash_cut_off_is_cleaned_up_and_made_again(tmp_path: Path
         await until(lambda: is_opened(world))
         partitions = len((await world.admin.describe_topic(METADATA)).partitions)
         home = metadata_partition(topic_id, 0, partitions)
+        store = open_segments(f"file://{tmp_path}/store", ThreadPoolExecutor(1))
+        await store.put(name, begun, {Part.LOG: bytes(2 * batch_bytes())})  # first: the node may clean up at once
         async with Producer(world.pool) as producer:
             await producer.send_and_wait(METADATA, encode_event(segment_event(name, begun)), partition=home)
-        store = open_segments(f"file://{tmp_path}/store", ThreadPoolExecutor(1))
-        await store.put(name, begun, {Part.LOG: bytes(2 * batch_bytes())})
 
     async def go_on(world: World) -> None:
         await world.alter(remote_log_copy_disable="false")
