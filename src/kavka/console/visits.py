@@ -27,6 +27,8 @@ COOKIE: Final = "kavka_console"
 TOKEN: Final = "csrf"
 PAGE_SECONDS: Final = 15.0
 MOST_FORM_BYTES: Final = 4 << 20
+MOST_PUBLIC_BYTES: Final = 64 * 1024
+"""Of a form that needs no sign-in."""
 MOST_FIELDS: Final = 100
 READ_ONLY: Final = "this console only shows: it was started with --console-read-only"
 
@@ -149,13 +151,17 @@ class Visit:
         found = explain(error, self._seat.user if self._seat is not None else None)
         return self.page("error.html", found.status, explained=found)
 
-    async def read_form(self) -> None:
+    async def read_form(self, most: int) -> None:
         """Read what a form sent, and whether this console made it; raises RefusedError."""
         body = bytearray()
-        async for chunk in self.request.stream():
-            body += chunk
-            if len(body) > MOST_FORM_BYTES:
-                raise RefusedError(413, "Too large", f"a form has at most {MOST_FORM_BYTES >> 20} MiB")
+        try:
+            async with asyncio.timeout(PAGE_SECONDS):
+                async for chunk in self.request.stream():
+                    body += chunk
+                    if len(body) > most:
+                        raise RefusedError(413, "Too large", f"this form has at most {most >> 10} KiB")
+        except TimeoutError:
+            raise RefusedError(408, "Too slow", f"the form did not come within {PAGE_SECONDS:g} s") from None
         kind = self.request.headers.get("content-type", "").partition(";")[0].strip()
         if kind != "application/x-www-form-urlencoded":
             raise RefusedError(415, "Not a form", "only forms are taken here")
@@ -219,7 +225,7 @@ class Page:
             seat.watch.touch()
         try:
             if request.method == "POST":
-                await visit.read_form()
+                await visit.read_form(MOST_PUBLIC_BYTES if self._public else MOST_FORM_BYTES)
                 if self._changes and visit.settings.read_only:
                     raise RefusedError(403, "Read-only", READ_ONLY)
             async with asyncio.timeout(PAGE_SECONDS):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import httpx
 import pytest
 
 from kavka.client import ConsumerRecord
+from kavka.console import visits as visiting
 from kavka.console import watching
 from kavka.console.app import make_app
 from kavka.console.reading import Found, shown
@@ -123,7 +124,7 @@ def test_forms_that_this_console_did_not_make_are_refused() -> None:
         assert answer.status_code == 403
         answer = await client.post("/sign-in", json=good)
         assert answer.status_code == 415
-        answer = await client.post("/sign-in", content=b"x" * (5 << 20), headers=FORM)
+        answer = await client.post("/sign-in", content=b"x" * (65 << 10), headers=FORM)
         assert answer.status_code == 413
         answer = await client.post("/sign-in", content=b"csrf=%ff&" * 500, headers=FORM)
         assert answer.status_code == 400
@@ -135,6 +136,20 @@ def test_forms_that_this_console_did_not_make_are_refused() -> None:
         assert (await client.post("/sign-in", data=good)).status_code == 403
 
     visited(visits, ConsoleSettings(NOBODY, SASL, ("PLAIN",)))
+
+
+def test_a_form_that_does_not_come_to_its_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visiting, "PAGE_SECONDS", 0.05)
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield b"csrf="
+        await asyncio.sleep(20)
+
+    async def visits(client: httpx.AsyncClient) -> None:
+        answer = await client.post("/sign-in", content=slow(), headers=FORM)
+        assert (answer.status_code, "did not come within" in answer.text) == (408, True)
+
+    visited(visits)
 
 
 def test_whoever_has_not_signed_in_is_led_to_the_form_and_back_but_nowhere_else() -> None:
