@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -20,8 +21,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kavka.client import Acl, AclPattern, AclPermission, AclResource
+from kavka.client import Acl, AclPattern, AclPermission, AclResource, ConsumerRecord, Pool
 from kavka.client.blocking import Client
+from kavka.console import reading
 from kavka.model.types import TopicPartition as Place
 from kavka.testing import Cluster
 from kavka.testing.local import free_ports
@@ -138,6 +140,26 @@ def test_messages_are_found_by_offset_time_key_and_filter(node: Cluster, browser
     assert len(one) == 5
     assert not set(one) & {int(number) for number in re.findall(r"<summary><code>\{&#34;n&#34;: (\d+)", after)}
     assert browser.get("/topics/found", params={"from": "yesterday"}).status_code == 400
+
+
+def test_a_slow_filter_stops_in_time_and_the_next_page_goes_on_there(
+    node: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "READ_SECONDS", 1.0)
+    create(node, "slow")
+    produce(node, "slow", *[b"x"] * 200)
+
+    def slow(record: ConsumerRecord) -> bool:
+        time.sleep(0.05)
+        return True
+
+    async def read() -> reading.Found:
+        async with Pool(node.bootstrap) as pool:
+            return await reading.read_records(pool, "slow", "start", slow, limit=1000)
+
+    found = asyncio.run(read())
+    assert 0 < found.scanned < 100
+    assert (found.complete, found.positions) == (False, {0: found.scanned})
 
 
 def test_hostile_records_are_harmless_and_large_ones_bounded(node: Cluster, browser: httpx.Client) -> None:

@@ -211,6 +211,8 @@ async def _read(reader: _Reader, wanted: Wanted | None, limit: int, *, newest_fi
                 if len(kept) >= 4 * limit:
                     kept.sort(key=lambda each: -each.timestamp)
                     del kept[limit:]
+            if loop.time() > until:  # the rest of the batch is for the next page
+                return kept
             if reader.scanned % BETWEEN == 0:
                 await asyncio.sleep(0)
     for tp in reader.ends:  # what the log has no records for, as of transactions, was passed as well
