@@ -85,8 +85,8 @@ class Sessions:
         """Whether a form was made for this browser."""
         return hmac.compare_digest(self.token(id_).encode(), token.encode())
 
-    def seat(self, id_: str | None) -> Seat | None:
-        """The seat of a browser; None if somebody has to sign in first."""
+    def seat(self, id_: str | None, *, automatic: bool = False) -> Seat | None:
+        """The seat of a browser; None if somebody has to sign in first. What is `automatic` is not somebody's visit."""
         if not self._settings.signs_in:
             if self._shared is None:
                 self._shared = Seat(None, self._settings.cluster(), self._pages)
@@ -94,8 +94,9 @@ class Sessions:
         seat = self._seats.get(id_ or "")
         if seat is None or id_ is None or seat.over(time.monotonic()):
             return None
-        seat.used = time.monotonic()
-        self._seats.move_to_end(id_)
+        if not automatic:
+            seat.used = time.monotonic()
+            self._seats.move_to_end(id_)
         return seat
 
     async def sign_in(self, user: str, password: str, mechanism: str, host: str) -> str:

@@ -164,6 +164,19 @@ def test_whoever_has_not_signed_in_is_led_to_the_form_and_back_but_nowhere_else(
     visited(visits, ConsoleSettings(NOBODY, SASL, ("SCRAM-SHA-256", "GSSAPI")))
 
 
+def test_metrics_are_for_those_who_have_signed_in_where_people_do() -> None:
+    async def stranger(client: httpx.AsyncClient) -> None:
+        assert (await client.get("/metrics")).status_code == 401
+        assert (await client.get("/metrics", headers={"cookie": f"{COOKIE}={'x' * 32}"})).status_code == 401
+        assert (await client.get("/healthz")).status_code == 503  # nobody is there, but it was asked for
+
+    async def anybody(client: httpx.AsyncClient) -> None:
+        assert (await client.get("/metrics")).status_code == 503
+
+    visited(stranger, ConsoleSettings(NOBODY, SASL, ("PLAIN",), metrics=NOBODY))
+    visited(anybody, ConsoleSettings(NOBODY, metrics=NOBODY))
+
+
 @pytest.mark.parametrize("text", ["//evil", "/\\evil", "http://evil", "", "/a\r\nSet-Cookie: b", "javascript:1"])
 def test_only_paths_of_this_console_are_led_to(text: str) -> None:
     assert safe_path(text) == "/"
