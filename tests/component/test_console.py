@@ -24,6 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kavka.client import Acl, AclPattern, AclPermission, AclResource, ConsumerRecord, Pool
 from kavka.client.blocking import Client
 from kavka.console import reading
+from kavka.console.sessions import MOST_FAILURES
 from kavka.model.types import TopicPartition as Place
 from kavka.testing import Cluster
 from kavka.testing.local import free_ports
@@ -387,6 +388,10 @@ def test_who_signs_in_sees_and_does_what_they_may(tmp_path: Path) -> None:
             assert "<strong>No:</strong>" in admin_browser.get("/security", params={**ask, "name": "closed"}).text
             assert "super user" in admin_browser.get("/security", params={**ask, "principal": "admin"}).text
             assert admin_browser.get("/nodes").status_code == 200
+        with httpx.Client(base_url=node.console, timeout=30) as guesser:
+            form |= {"csrf": token(guesser.get("/sign-in")), "mechanism": "SCRAM-SHA-512"}
+            said = [guesser.post("/sign-in", data=form).text for _ in range(MOST_FAILURES)]
+            assert ["too many failed" in each for each in said] == [False] * (MOST_FAILURES - 1) + [True]
         assert "anna-secret" not in node.log
         command = " ".join(consoles(node.pid)[0].cmdline())
         assert "secret" not in command

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
@@ -11,6 +12,7 @@ import httpx
 import pytest
 
 from kavka.client import ConsumerRecord
+from kavka.console import sessions as sessions_of
 from kavka.console import visits as visiting
 from kavka.console import watching
 from kavka.console.app import make_app
@@ -197,19 +199,29 @@ def test_a_read_only_console_changes_nothing() -> None:
     visited(visits, ConsoleSettings(NOBODY, read_only=True))
 
 
-def test_failed_sign_ins_are_counted_by_address() -> None:
-    async def run() -> None:
-        sessions = Sessions(ConsoleSettings(NOBODY, SASL, ("PLAIN",)))
-        for _ in range(MOST_FAILURES):
-            with pytest.raises(SignInError):
+def test_sign_ins_are_counted_by_address_while_they_wait_but_not_where_nobody_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sessions_of, "SIGN_IN_SECONDS", 1.0)
+
+    async def run(silent: socket.socket) -> None:
+        sessions = Sessions(ConsoleSettings(f"127.0.0.1:{silent.getsockname()[1]}", SASL, ("PLAIN",)))
+
+        async def attempt() -> str:
+            with pytest.raises(SignInError) as refused:
                 await sessions.sign_in("a", "b", "PLAIN", "1.2.3.4")
-        with pytest.raises(SignInError, match="too many failed attempts"):
-            await sessions.sign_in("a", "b", "PLAIN", "1.2.3.4")
+            return str(refused.value)
+
+        said = await asyncio.gather(*(attempt() for _ in range(MOST_FAILURES + 1)))
+        assert said[:-1] == ["the cluster does not answer"] * MOST_FAILURES
+        assert said[-1].startswith("too many failed attempts")
+        assert await attempt() == "the cluster does not answer"
         with pytest.raises(SignInError, match="not a mechanism"):
             await sessions.sign_in("a", "b", "GSSAPI", "1.2.3.5")
         assert sessions.seat("unknown") is None
 
-    asyncio.run(run())
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        asyncio.run(run(silent))
 
 
 def test_hostile_records_are_escaped() -> None:
