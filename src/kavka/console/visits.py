@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 COOKIE: Final = "kavka_console"
 TOKEN: Final = "csrf"
+EVENTS: Final = "text/event-stream"
+"""What browsers accept where a script follows events, and connects again by itself."""
 PAGE_SECONDS: Final = 15.0
 MOST_FORM_BYTES: Final = 4 << 20
 MOST_PUBLIC_BYTES: Final = 64 * 1024
@@ -207,7 +209,8 @@ class Page:
         console: Console = request.app.state.console
         known = request.cookies.get(COOKIE, "")
         id_ = known if 16 <= len(known) <= 64 else console.sessions.new_id()
-        seat = console.sessions.seat(id_)
+        automatic = "x-live" in request.headers or request.headers.get("accept") == EVENTS
+        seat = console.sessions.seat(id_, automatic=automatic)
         visit = Visit(request, console, id_, seat)
         response = await self._answer(visit, seat)
         if isinstance(response, Response) and visit.id != known:

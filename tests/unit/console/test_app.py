@@ -18,7 +18,7 @@ from kavka.console import watching
 from kavka.console.app import make_app
 from kavka.console.reading import Found, shown
 from kavka.console.rendering import ago, moment, query, render
-from kavka.console.sessions import MOST_FAILURES, Sessions, SignInError
+from kavka.console.sessions import MOST_FAILURES, Seat, Sessions, SignInError
 from kavka.console.settings import ConsoleSettings, read_settings
 from kavka.console.visits import COOKIE, safe_path
 
@@ -222,6 +222,28 @@ def test_sign_ins_are_counted_by_address_while_they_wait_but_not_where_nobody_an
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
         asyncio.run(run(silent))
+
+
+def test_what_a_page_asks_for_by_itself_is_no_visit() -> None:
+    id_ = "x" * 32
+
+    async def visits(client: httpx.AsyncClient) -> None:
+        app: Any = client._transport.app  # type: ignore[attr-defined]
+        settings = ConsoleSettings(NOBODY, {**SASL, "sasl.mechanism": "PLAIN"})
+        credentials = {"sasl.username": "a", "sasl.password": "b"}
+        seat = Seat("a", settings.cluster(credentials))
+        app.state.console.sessions._seats[id_] = seat
+        client.cookies.set(COOKIE, id_)
+        seat.used = began = seat.used - 60
+        for headers in ({"x-live": "1"}, {"accept": "text/event-stream"}):
+            assert (await client.get("/series", headers=headers)).status_code != 303
+            assert seat.used == began
+        assert (await client.get("/metrics")).status_code == 404
+        assert seat.used == began
+        await client.get("/series")
+        assert seat.used > began
+
+    visited(visits, ConsoleSettings(NOBODY, SASL, ("PLAIN",)))
 
 
 def test_hostile_records_are_escaped() -> None:
