@@ -24,7 +24,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kavka.client import Acl, AclPattern, AclPermission, AclResource, ConsumerRecord, Pool
 from kavka.client.blocking import Client
 from kavka.console import reading
+from kavka.console.app import make_app
+from kavka.console.pages import groups
 from kavka.console.sessions import MOST_FAILURES
+from kavka.console.settings import ConsoleSettings
 from kavka.model.types import TopicPartition as Place
 from kavka.testing import Cluster
 from kavka.testing.local import free_ports
@@ -255,6 +258,29 @@ def reset(node: Cluster, browser: httpx.Client, group: str) -> None:
         assert admin.group_offsets(group)[tp].offset == 6
         bad = browser.post("/group/plan", data={**asked, "place": "yesterday"})
         assert (bad.status_code, "a number of records" in bad.text) == (400, True)
+
+
+def test_the_lag_of_a_group_counts_partitions_that_are_not_shown(
+    node: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "MOST_ROWS", 1)
+    create(node, "many", partitions=3)
+    producer = Producer({"bootstrap.servers": node.bootstrap})
+    for partition in range(3):
+        producer.produce("many", b"x", partition=partition)
+    assert producer.flush(30) == 0
+    consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "many-readers"})
+    consumer.commit(offsets=[TopicPartition("many", partition, 0) for partition in range(3)], asynchronous=False)
+    consumer.close()
+
+    async def visit() -> str:
+        transport = httpx.ASGITransport(make_app(ConsoleSettings(node.bootstrap)))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            return (await client.get("/group", params={"id": "many-readers"})).text
+
+    text = asyncio.run(visit())
+    assert "lag <b>3</b>" in text
+    assert text.count(">nobody<") == 1
 
 
 def test_share_groups_are_shown_and_reset(node: Cluster, browser: httpx.Client) -> None:
