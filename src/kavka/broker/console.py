@@ -17,6 +17,7 @@ from kavka.model.settings import (
     KAVKA_CONSOLE_READ_ONLY,
     KAVKA_LOG_FORMAT,
     KAVKA_LOG_LEVEL,
+    KAVKA_REGISTRY_SECURITY_PROTOCOL,
     SASL_ENABLED_MECHANISMS,
     SSL_TRUSTSTORE_CERTIFICATES,
     SSL_TRUSTSTORE_LOCATION,
@@ -25,7 +26,7 @@ from kavka.model.settings import (
     SettingError,
 )
 from kavka.model.settings.listeners import ListenerValues
-from kavka.model.types import Endpoint
+from kavka.model.types import EVERY_ADDRESS, Endpoint
 
 WITH_TLS: Final = ("SSL", "SASL_SSL")
 WITH_LOG_IN: Final = ("SASL_PLAINTEXT", "SASL_SSL")
@@ -58,12 +59,21 @@ def console_facts(
         "security": _security(config, endpoint, own),
         "mechanisms": list(own[SASL_ENABLED_MECHANISMS]),
         "metrics": metrics,
-        "registry": f"http://{registry}" if registry else None,
+        "registry": _url(registry, values[KAVKA_REGISTRY_SECURITY_PROTOCOL]) if registry else None,
+        "registry_logs_in": values[KAVKA_REGISTRY_SECURITY_PROTOCOL] in WITH_LOG_IN,
         "read_only": values[KAVKA_CONSOLE_READ_ONLY],
         "hosts": [*values[KAVKA_CONSOLE_HOSTS], endpoint.host],
         "log_level": values[KAVKA_LOG_LEVEL],
         "log_format": values[KAVKA_LOG_FORMAT],
     }
+
+
+def _url(registry: str, protocol: str) -> str:
+    """The URL of the node's registry, as the same machine asks it."""
+    host, _, port = registry.rpartition(":")
+    if host.strip("[]") in EVERY_ADDRESS:
+        host = "localhost"
+    return f"{'https' if protocol in WITH_TLS else 'http'}://{host}:{port}"
 
 
 def _given(config: NodeConfig) -> dict[str, str] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
@@ -177,6 +178,39 @@ def test_metrics_are_for_those_who_have_signed_in_where_people_do() -> None:
 
     visited(stranger, ConsoleSettings(NOBODY, SASL, ("PLAIN",), metrics=NOBODY))
     visited(anybody, ConsoleSettings(NOBODY, metrics=NOBODY))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (ConsoleSettings(NOBODY, registry="http://10.0.0.5:8081"), "http:// is only taken within this machine"),
+        (ConsoleSettings(NOBODY, registry="http://127.0.0.1:1", registry_logs_in=True), "has its clients log in"),
+    ],
+)
+def test_a_registry_that_the_console_cannot_ask_is_explained(settings: ConsoleSettings, said: str) -> None:
+    async def visits(client: httpx.AsyncClient) -> None:
+        answer = await client.get("/schemas")
+        assert (answer.status_code, said in answer.text) == (200, True)
+
+    visited(visits, settings)
+
+
+def test_a_registry_with_tls_that_the_console_does_not_trust_is_explained() -> None:
+    async def visits(client: httpx.AsyncClient) -> None:
+        answer = await client.get("/schemas")
+        assert (answer.status_code, "certificate authorities" in answer.text) == (200, True)
+
+    def answer(plain: socket.socket) -> None:
+        asked, _ = plain.accept()
+        with asked:
+            asked.recv(4096)
+            asked.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as plain:
+        answering = threading.Thread(target=answer, args=(plain,), daemon=True)
+        answering.start()
+        visited(visits, ConsoleSettings(NOBODY, registry=f"https://127.0.0.1:{plain.getsockname()[1]}"))
+        answering.join(10)
 
 
 @pytest.mark.parametrize("text", ["//evil", "/\\evil", "http://evil", "", "/a\r\nSet-Cookie: b", "javascript:1"])

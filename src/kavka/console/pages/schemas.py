@@ -28,6 +28,8 @@ async def show(visit: Visit) -> Response:
     schema: dict[str, Any] | None = None
     problem = None
     try:
+        if visit.settings.registry_logs_in:
+            raise HttpError(f"{visit.settings.registry} has its clients log in, which this page cannot do")
         subjects = [str(name) for name in await _ask(visit, "/subjects")]
         if subject:
             path = f"/subjects/{quote(subject, safe='')}/versions"
@@ -38,6 +40,8 @@ async def show(visit: Visit) -> Response:
             schema["text"] = pretty(text) or text  # Protobuf is no JSON
     except (HttpError, ValueError, IndexError, AttributeError, TypeError) as error:
         problem = str(error) or "the registry did not answer as registries do"
+        if visit.settings.registry.startswith("https:") and "SSL" in problem:
+            problem += ", to a console that trusts this machine's certificate authorities and has no certificate"
     found = [name for name in sorted(subjects) if search.lower() in name.lower()]
     return visit.page(
         "schemas.html",
