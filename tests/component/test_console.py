@@ -274,8 +274,9 @@ def test_the_lag_of_a_group_counts_partitions_that_are_not_shown(
     consumer.close()
 
     async def visit() -> str:
-        transport = httpx.ASGITransport(make_app(ConsoleSettings(node.bootstrap)))
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        app = make_app(ConsoleSettings(node.bootstrap))
+        browser = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1")
+        async with app.router.lifespan_context(app), browser as client:
             return (await client.get("/group", params={"id": "many-readers"})).text
 
     text = asyncio.run(visit())
