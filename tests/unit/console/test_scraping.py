@@ -13,6 +13,7 @@ from kavka.console.scraping import get
 def test_a_node_is_asked_itself_and_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
     with socket.create_server(("127.0.0.1", 0)) as page:
 
         def answer() -> None:
