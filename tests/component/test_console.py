@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -20,8 +21,13 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kavka.client import Acl, AclPattern, AclPermission, AclResource
+from kavka.client import Acl, AclPattern, AclPermission, AclResource, ConsumerRecord, Pool
 from kavka.client.blocking import Client
+from kavka.console import reading
+from kavka.console.app import make_app
+from kavka.console.pages import groups
+from kavka.console.sessions import MOST_FAILURES
+from kavka.console.settings import ConsoleSettings
 from kavka.model.types import TopicPartition as Place
 from kavka.testing import Cluster
 from kavka.testing.local import free_ports
@@ -140,6 +146,26 @@ def test_messages_are_found_by_offset_time_key_and_filter(node: Cluster, browser
     assert browser.get("/topics/found", params={"from": "yesterday"}).status_code == 400
 
 
+def test_a_slow_filter_stops_in_time_and_the_next_page_goes_on_there(
+    node: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "READ_SECONDS", 1.0)
+    create(node, "slow")
+    produce(node, "slow", *[b"x"] * 200)
+
+    def slow(record: ConsumerRecord) -> bool:
+        time.sleep(0.05)
+        return True
+
+    async def read() -> reading.Found:
+        async with Pool(node.bootstrap) as pool:
+            return await reading.read_records(pool, "slow", "start", slow, limit=1000)
+
+    found = asyncio.run(read())
+    assert 0 < found.scanned < 100
+    assert (found.complete, found.positions) == (False, {0: found.scanned})
+
+
 def test_hostile_records_are_harmless_and_large_ones_bounded(node: Cluster, browser: httpx.Client) -> None:
     create(node, "hostile")
     produce(node, "hostile", EVIL, b"\xff" * 100, b"x" * LARGE, b"[" * 100_000, None, b"", key=EVIL)
@@ -232,6 +258,30 @@ def reset(node: Cluster, browser: httpx.Client, group: str) -> None:
         assert admin.group_offsets(group)[tp].offset == 6
         bad = browser.post("/group/plan", data={**asked, "place": "yesterday"})
         assert (bad.status_code, "a number of records" in bad.text) == (400, True)
+
+
+def test_the_lag_of_a_group_counts_partitions_that_are_not_shown(
+    node: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "MOST_ROWS", 1)
+    create(node, "many", partitions=3)
+    producer = Producer({"bootstrap.servers": node.bootstrap})
+    for partition in range(3):
+        producer.produce("many", b"x", partition=partition)
+    assert producer.flush(30) == 0
+    consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "many-readers"})
+    consumer.commit(offsets=[TopicPartition("many", partition, 0) for partition in range(3)], asynchronous=False)
+    consumer.close()
+
+    async def visit() -> str:
+        app = make_app(ConsoleSettings(node.bootstrap))
+        browser = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1")
+        async with app.router.lifespan_context(app), browser as client:
+            return (await client.get("/group", params={"id": "many-readers"})).text
+
+    text = asyncio.run(visit())
+    assert "lag <b>3</b>" in text
+    assert text.count(">nobody<") == 1
 
 
 def test_share_groups_are_shown_and_reset(node: Cluster, browser: httpx.Client) -> None:
@@ -365,6 +415,10 @@ def test_who_signs_in_sees_and_does_what_they_may(tmp_path: Path) -> None:
             assert "<strong>No:</strong>" in admin_browser.get("/security", params={**ask, "name": "closed"}).text
             assert "super user" in admin_browser.get("/security", params={**ask, "principal": "admin"}).text
             assert admin_browser.get("/nodes").status_code == 200
+        with httpx.Client(base_url=node.console, timeout=30) as guesser:
+            form |= {"csrf": token(guesser.get("/sign-in")), "mechanism": "SCRAM-SHA-512"}
+            said = [guesser.post("/sign-in", data=form).text for _ in range(MOST_FAILURES)]
+            assert ["too many failed" in each for each in said] == [False] * (MOST_FAILURES - 1) + [True]
         assert "anna-secret" not in node.log
         command = " ".join(consoles(node.pid)[0].cmdline())
         assert "secret" not in command

@@ -328,9 +328,9 @@ class Node:
         """The process of the console and its address, if there is one."""
         if not started.console or self._make_console is None:
             return [], None
-        from kavka.broker.console import console_facts  # few nodes have one
+        from kavka.broker.console import console_facts, listener_of  # few nodes have one
 
-        (bound,), endpoint = started.console, registration.endpoints[0]
+        (bound,), endpoint = started.console, listener_of(self._config, registration.endpoints)
         facts = console_facts(self._config, endpoint, address(endpoint), metrics, registry)
         return [self._make_console(bound.socket, facts)], address(Endpoint("", bound.host, bound.port, ""))
 

@@ -63,11 +63,11 @@ def decode(data: bytes | None, most: int = PREVIEW_BYTES) -> Decoded:
         shown = data[: min(most, HEX_BYTES)]
         return Decoded("hex", hex_dump(shown), _hex_line(shown), size, len(shown) < len(data), schema_id)
     cut = len(data) > most
-    pretty = None if cut else _pretty(text)
-    snippet = one_line(text.strip() if pretty is not None else text)
+    lines = None if cut else pretty(text)
+    snippet = one_line(text.strip() if lines is not None else text)
     return Decoded(
-        "text" if pretty is None else "json",
-        visible(text if pretty is None else pretty),
+        "text" if lines is None else "json",
+        visible(text if lines is None else lines),
         snippet,
         size,
         cut,
@@ -85,15 +85,20 @@ def _text(data: bytes, *, whole: bool) -> str | None:
     return None if odd * 10 > len(text) else text
 
 
-def _pretty(text: str) -> str | None:
-    """A JSON object or array with its lines; None if the text is none."""
+def pretty(text: str) -> str | None:
+    """A JSON object or array with its lines, or as it is if they would be far longer; None if the text is none."""
     if text.lstrip()[:1] not in ("{", "["):
         return None
     try:
-        pretty = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+        pieces, left = [], 4 * len(text) + 256
+        for piece in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(json.loads(text)):
+            pieces.append(piece)
+            left -= len(piece)
+            if left < 0:  # deep nesting: the lines would be mostly spaces
+                return text
     except (ValueError, RecursionError):
         return None
-    return pretty if len(pretty) <= 4 * len(text) + 256 else text
+    return "".join(pieces)
 
 
 def _hex_line(data: bytes) -> str:

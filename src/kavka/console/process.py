@@ -38,16 +38,23 @@ class ConsoleProcess:
         loop, wait = asyncio.get_running_loop(), FIRST_WAIT
         while True:
             began = loop.time()
-            process = await self._start()
             try:
-                code = await process.wait()
-            finally:
-                await self._end(process)
+                ended = f"ended with code {await self._serve()}"
+            except Exception as error:  # as where there is no memory for a process: the node goes on
+                ended = f"failed: {str(error) or type(error).__name__}"
             if loop.time() - began > STEADY_SECONDS:
                 wait = FIRST_WAIT
-            logger.warning("the console's process ended with code %d; it is started again in %g s", code, wait)
+            logger.warning("the console's process %s; it is started again in %g s", ended, wait)
             await asyncio.sleep(wait)
             wait = min(2 * wait, LONGEST_WAIT)
+
+    async def _serve(self) -> int:
+        """Have a process, and its code when it has ended."""
+        process = await self._start()
+        try:
+            return await process.wait()
+        finally:
+            await self._end(process)
 
     async def _start(self) -> Process:
         fd = self._socket.fileno()

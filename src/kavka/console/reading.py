@@ -190,9 +190,14 @@ async def read_records(
         reader = _Reader(consumer, await consumer.end_offsets())
         kept = await _read(reader, wanted, limit, newest_first=newest_first)
         if newest_first:
-            kept = sorted(kept, key=lambda record: (-record.timestamp, record.partition, -record.offset))[:limit]
+            kept = newest(kept, limit)
         positions = {tp.partition: reader.position(tp) for tp in reader.ends}
         return Found(kept, reader.scanned, reader.at_end(), positions)
+
+
+def newest(records: Iterable[Shown], limit: int) -> list[Shown]:
+    """The newest records, the newest first; in a partition later offsets are newer."""
+    return sorted(records, key=lambda record: (-record.timestamp, record.partition, -record.offset))[:limit]
 
 
 async def _read(reader: _Reader, wanted: Wanted | None, limit: int, *, newest_first: bool) -> list[Shown]:
@@ -209,8 +214,9 @@ async def _read(reader: _Reader, wanted: Wanted | None, limit: int, *, newest_fi
                 if len(kept) >= limit and not newest_first:
                     return kept
                 if len(kept) >= 4 * limit:
-                    kept.sort(key=lambda each: -each.timestamp)
-                    del kept[limit:]
+                    kept = newest(kept, limit)
+            if loop.time() > until:  # the rest of the batch is for the next page
+                return kept
             if reader.scanned % BETWEEN == 0:
                 await asyncio.sleep(0)
     for tp in reader.ends:  # what the log has no records for, as of transactions, was passed as well

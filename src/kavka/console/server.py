@@ -25,6 +25,8 @@ class PatientProtocol(H11Protocol):
     """HTTP/1.1 for clients that ask for something before long, and take what they asked for."""
 
     _unsent = 0
+    _answered: object = None
+    """The request that was answered at the last look, if only a part of the next had come."""
     _gone = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -38,14 +40,16 @@ class PatientProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def _look(self) -> None:
-        """Hang up on who has asked for nothing, or has taken nothing since the last time."""
+        """Hang up on who has asked for nothing, or has taken nothing or not asked to the end since the last time."""
         if self._gone:
             return
         unsent = self.transport.get_write_buffer_size()
-        if self.cycle is None or (unsent and unsent == self._unsent):
+        waits = self.cycle is not None and self.cycle.response_complete and self.timeout_keep_alive_task is None
+        answered = self.cycle if waits else None
+        if self.cycle is None or (unsent and unsent == self._unsent) or (waits and answered is self._answered):
             self.transport.abort()
             return
-        self._unsent = unsent
+        self._unsent, self._answered = unsent, answered
         self.loop.call_later(PATIENCE_SECONDS, self._look)
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from kavka.console.settings import ConsoleSettings
 from kavka.console.watching import Watch
-from kavka.model.errors import KafkaError, SaslAuthenticationFailed
+from kavka.model.errors import KafkaError, NetworkException, SaslAuthenticationFailed
 from kavka.model.settings import SettingError
 
 logger = logging.getLogger(__name__)
@@ -44,6 +44,10 @@ async def _logged(work: Coroutine[Any, Any, None]) -> None:
 
 class SignInError(Exception):
     """Why somebody cannot come in, in words for them."""
+
+
+class NoAnswerError(SignInError):
+    """The cluster has not said whether the credentials are good."""
 
 
 class Seat:
@@ -85,8 +89,8 @@ class Sessions:
         """Whether a form was made for this browser."""
         return hmac.compare_digest(self.token(id_).encode(), token.encode())
 
-    def seat(self, id_: str | None) -> Seat | None:
-        """The seat of a browser; None if somebody has to sign in first."""
+    def seat(self, id_: str | None, *, automatic: bool = False) -> Seat | None:
+        """The seat of a browser; None if somebody has to sign in first. What is `automatic` is not somebody's visit."""
         if not self._settings.signs_in:
             if self._shared is None:
                 self._shared = Seat(None, self._settings.cluster(), self._pages)
@@ -94,8 +98,9 @@ class Sessions:
         seat = self._seats.get(id_ or "")
         if seat is None or id_ is None or seat.over(time.monotonic()):
             return None
-        seat.used = time.monotonic()
-        self._seats.move_to_end(id_)
+        if not automatic:
+            seat.used = time.monotonic()
+            self._seats.move_to_end(id_)
         return seat
 
     async def sign_in(self, user: str, password: str, mechanism: str, host: str) -> str:
@@ -106,17 +111,24 @@ class Sessions:
         if mechanism not in self._settings.offered:
             raise SignInError(f"{mechanism or 'nothing'} is not a mechanism of this cluster's listener")
         credentials = {"sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": password}
+        attempt = time.monotonic()
+        failures.append(attempt)  # until it is known to be none: many at once are many
         try:
             seat = await self._connected(user, credentials)
-        except SignInError:
-            failures.append(time.monotonic())
+        except NoAnswerError:
+            self._take_back(failures, attempt)
             raise
+        self._take_back(failures, attempt)
         while len(self._seats) >= MOST_SESSIONS:
             _, oldest = self._seats.popitem(last=False)
             await oldest.watch.close()
         id_ = self.new_id()
         self._seats[id_] = seat
         return id_
+
+    def _take_back(self, failures: deque[float], attempt: float) -> None:
+        if attempt in failures:  # it may have been long ago
+            failures.remove(attempt)
 
     async def _connected(self, user: str, credentials: Mapping[str, str]) -> Seat:
         try:
@@ -128,11 +140,14 @@ class Sessions:
                 await seat.watch.pool.any()
         except TimeoutError:
             await seat.watch.close()
-            raise SignInError("the cluster does not answer") from None
+            raise NoAnswerError("the cluster does not answer") from None
         except SaslAuthenticationFailed:
             await seat.watch.close()
             raise SignInError("the cluster knows nobody by this name and password") from None
-        except (KafkaError, OSError) as error:
+        except (NetworkException, OSError) as error:
+            await seat.watch.close()
+            raise NoAnswerError(str(error) or "the cluster does not answer") from None
+        except KafkaError as error:
             await seat.watch.close()
             raise SignInError(str(error) or "the cluster refuses") from None
         return seat

@@ -26,6 +26,8 @@ class ConsoleSettings:
     """HOST:PORT of the node's page of metrics."""
     registry: str | None = None
     """The URL of a schema registry."""
+    registry_logs_in: bool = False
+    """Whether that one has its clients log in."""
     read_only: bool = False
     hosts: tuple[str, ...] = ()
     """Names that the console may be asked for by, beside addresses and this machine's own."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -82,11 +82,19 @@ async def tail(
 class EventStream:
     """A response of server-sent events that ends when the browser is gone, stuck, or has had it for long."""
 
-    def __init__(self, events: AsyncGenerator[dict[str, Any], None]) -> None:
+    def __init__(self, events: AsyncGenerator[dict[str, Any], None], over: Callable[[], None]) -> None:
+        """`over` is called at the end, even if nothing could be sent."""
         self._events = events
+        self._over = over
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send events until there is a reason to stop."""
+        try:
+            await self._stream(receive, send)
+        finally:
+            self._over()
+
+    async def _stream(self, receive: Receive, send: Send) -> None:
         headers = [
             (b"content-type", b"text/event-stream; charset=utf-8"),
             (b"cache-control", b"no-store"),

@@ -25,8 +25,12 @@ logger = logging.getLogger(__name__)
 
 COOKIE: Final = "kavka_console"
 TOKEN: Final = "csrf"
+EVENTS: Final = "text/event-stream"
+"""What browsers accept where a script follows events, and connects again by itself."""
 PAGE_SECONDS: Final = 15.0
 MOST_FORM_BYTES: Final = 4 << 20
+MOST_PUBLIC_BYTES: Final = 64 * 1024
+"""Of a form that needs no sign-in."""
 MOST_FIELDS: Final = 100
 READ_ONLY: Final = "this console only shows: it was started with --console-read-only"
 
@@ -149,13 +153,17 @@ class Visit:
         found = explain(error, self._seat.user if self._seat is not None else None)
         return self.page("error.html", found.status, explained=found)
 
-    async def read_form(self) -> None:
+    async def read_form(self, most: int) -> None:
         """Read what a form sent, and whether this console made it; raises RefusedError."""
         body = bytearray()
-        async for chunk in self.request.stream():
-            body += chunk
-            if len(body) > MOST_FORM_BYTES:
-                raise RefusedError(413, "Too large", f"a form has at most {MOST_FORM_BYTES >> 20} MiB")
+        try:
+            async with asyncio.timeout(PAGE_SECONDS):
+                async for chunk in self.request.stream():
+                    body += chunk
+                    if len(body) > most:
+                        raise RefusedError(413, "Too large", f"this form has at most {most >> 10} KiB")
+        except TimeoutError:
+            raise RefusedError(408, "Too slow", f"the form did not come within {PAGE_SECONDS:g} s") from None
         kind = self.request.headers.get("content-type", "").partition(";")[0].strip()
         if kind != "application/x-www-form-urlencoded":
             raise RefusedError(415, "Not a form", "only forms are taken here")
@@ -201,7 +209,8 @@ class Page:
         console: Console = request.app.state.console
         known = request.cookies.get(COOKIE, "")
         id_ = known if 16 <= len(known) <= 64 else console.sessions.new_id()
-        seat = console.sessions.seat(id_)
+        automatic = "x-live" in request.headers or request.headers.get("accept") == EVENTS
+        seat = console.sessions.seat(id_, automatic=automatic)
         visit = Visit(request, console, id_, seat)
         response = await self._answer(visit, seat)
         if isinstance(response, Response) and visit.id != known:
@@ -219,7 +228,7 @@ class Page:
             seat.watch.touch()
         try:
             if request.method == "POST":
-                await visit.read_form()
+                await visit.read_form(MOST_PUBLIC_BYTES if self._public else MOST_FORM_BYTES)
                 if self._changes and visit.settings.read_only:
                     raise RefusedError(403, "Read-only", READ_ONLY)
             async with asyncio.timeout(PAGE_SECONDS):

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import httpx
 import pytest
 
 from kavka.client import ConsumerRecord
+from kavka.console import sessions as sessions_of
+from kavka.console import visits as visiting
 from kavka.console import watching
 from kavka.console.app import make_app
 from kavka.console.reading import Found, shown
 from kavka.console.rendering import ago, moment, query, render
-from kavka.console.sessions import MOST_FAILURES, Sessions, SignInError
+from kavka.console.sessions import MOST_FAILURES, Seat, Sessions, SignInError
 from kavka.console.settings import ConsoleSettings, read_settings
 from kavka.console.visits import COOKIE, safe_path
 
@@ -123,7 +127,7 @@ def test_forms_that_this_console_did_not_make_are_refused() -> None:
         assert answer.status_code == 403
         answer = await client.post("/sign-in", json=good)
         assert answer.status_code == 415
-        answer = await client.post("/sign-in", content=b"x" * (5 << 20), headers=FORM)
+        answer = await client.post("/sign-in", content=b"x" * (65 << 10), headers=FORM)
         assert answer.status_code == 413
         answer = await client.post("/sign-in", content=b"csrf=%ff&" * 500, headers=FORM)
         assert answer.status_code == 400
@@ -137,6 +141,20 @@ def test_forms_that_this_console_did_not_make_are_refused() -> None:
     visited(visits, ConsoleSettings(NOBODY, SASL, ("PLAIN",)))
 
 
+def test_a_form_that_does_not_come_to_its_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visiting, "PAGE_SECONDS", 0.05)
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield b"csrf="
+        await asyncio.sleep(20)
+
+    async def visits(client: httpx.AsyncClient) -> None:
+        answer = await client.post("/sign-in", content=slow(), headers=FORM)
+        assert (answer.status_code, "did not come within" in answer.text) == (408, True)
+
+    visited(visits)
+
+
 def test_whoever_has_not_signed_in_is_led_to_the_form_and_back_but_nowhere_else() -> None:
     async def visits(client: httpx.AsyncClient) -> None:
         answer = await client.get("/topics?search=a")
@@ -147,6 +165,52 @@ def test_whoever_has_not_signed_in_is_led_to_the_form_and_back_but_nowhere_else(
         assert 'name="next" value="/"' in page
 
     visited(visits, ConsoleSettings(NOBODY, SASL, ("SCRAM-SHA-256", "GSSAPI")))
+
+
+def test_metrics_are_for_those_who_have_signed_in_where_people_do() -> None:
+    async def stranger(client: httpx.AsyncClient) -> None:
+        assert (await client.get("/metrics")).status_code == 401
+        assert (await client.get("/metrics", headers={"cookie": f"{COOKIE}={'x' * 32}"})).status_code == 401
+        assert (await client.get("/healthz")).status_code == 503  # nobody is there, but it was asked for
+
+    async def anybody(client: httpx.AsyncClient) -> None:
+        assert (await client.get("/metrics")).status_code == 503
+
+    visited(stranger, ConsoleSettings(NOBODY, SASL, ("PLAIN",), metrics=NOBODY))
+    visited(anybody, ConsoleSettings(NOBODY, metrics=NOBODY))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (ConsoleSettings(NOBODY, registry="http://10.0.0.5:8081"), "http:// is only taken within this machine"),
+        (ConsoleSettings(NOBODY, registry="http://127.0.0.1:1", registry_logs_in=True), "has its clients log in"),
+    ],
+)
+def test_a_registry_that_the_console_cannot_ask_is_explained(settings: ConsoleSettings, said: str) -> None:
+    async def visits(client: httpx.AsyncClient) -> None:
+        answer = await client.get("/schemas")
+        assert (answer.status_code, said in answer.text) == (200, True)
+
+    visited(visits, settings)
+
+
+def test_a_registry_with_tls_that_the_console_does_not_trust_is_explained() -> None:
+    async def visits(client: httpx.AsyncClient) -> None:
+        answer = await client.get("/schemas")
+        assert (answer.status_code, "certificate authorities" in answer.text) == (200, True)
+
+    def answer(plain: socket.socket) -> None:
+        asked, _ = plain.accept()
+        with asked:
+            asked.recv(4096)
+            asked.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as plain:
+        answering = threading.Thread(target=answer, args=(plain,), daemon=True)
+        answering.start()
+        visited(visits, ConsoleSettings(NOBODY, registry=f"https://127.0.0.1:{plain.getsockname()[1]}"))
+        answering.join(10)
 
 
 @pytest.mark.parametrize("text", ["//evil", "/\\evil", "http://evil", "", "/a\r\nSet-Cookie: b", "javascript:1"])
@@ -169,19 +233,51 @@ def test_a_read_only_console_changes_nothing() -> None:
     visited(visits, ConsoleSettings(NOBODY, read_only=True))
 
 
-def test_failed_sign_ins_are_counted_by_address() -> None:
-    async def run() -> None:
-        sessions = Sessions(ConsoleSettings(NOBODY, SASL, ("PLAIN",)))
-        for _ in range(MOST_FAILURES):
-            with pytest.raises(SignInError):
+def test_sign_ins_are_counted_by_address_while_they_wait_but_not_where_nobody_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sessions_of, "SIGN_IN_SECONDS", 1.0)
+
+    async def run(silent: socket.socket) -> None:
+        sessions = Sessions(ConsoleSettings(f"127.0.0.1:{silent.getsockname()[1]}", SASL, ("PLAIN",)))
+
+        async def attempt() -> str:
+            with pytest.raises(SignInError) as refused:
                 await sessions.sign_in("a", "b", "PLAIN", "1.2.3.4")
-        with pytest.raises(SignInError, match="too many failed attempts"):
-            await sessions.sign_in("a", "b", "PLAIN", "1.2.3.4")
+            return str(refused.value)
+
+        said = await asyncio.gather(*(attempt() for _ in range(MOST_FAILURES + 1)))
+        assert said[:-1] == ["the cluster does not answer"] * MOST_FAILURES
+        assert said[-1].startswith("too many failed attempts")
+        assert await attempt() == "the cluster does not answer"
         with pytest.raises(SignInError, match="not a mechanism"):
             await sessions.sign_in("a", "b", "GSSAPI", "1.2.3.5")
         assert sessions.seat("unknown") is None
 
-    asyncio.run(run())
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        asyncio.run(run(silent))
+
+
+def test_what_a_page_asks_for_by_itself_is_no_visit() -> None:
+    id_ = "x" * 32
+
+    async def visits(client: httpx.AsyncClient) -> None:
+        app: Any = client._transport.app  # type: ignore[attr-defined]
+        settings = ConsoleSettings(NOBODY, {**SASL, "sasl.mechanism": "PLAIN"})
+        credentials = {"sasl.username": "a", "sasl.password": "b"}
+        seat = Seat("a", settings.cluster(credentials))
+        app.state.console.sessions._seats[id_] = seat
+        client.cookies.set(COOKIE, id_)
+        seat.used = began = seat.used - 60
+        for headers in ({"x-live": "1"}, {"accept": "text/event-stream"}):
+            assert (await client.get("/series", headers=headers)).status_code != 303
+            assert seat.used == began
+        assert (await client.get("/metrics")).status_code == 404
+        assert seat.used == began
+        await client.get("/series")
+        assert seat.used > began
+
+    visited(visits, ConsoleSettings(NOBODY, SASL, ("PLAIN",)))
 
 
 def test_hostile_records_are_escaped() -> None:

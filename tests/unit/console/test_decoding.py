@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.console.decoding import SNIPPET_CHARACTERS, decode, visible
+from kavka.console.decoding import SNIPPET_CHARACTERS, decode, pretty, visible
 
 
 @pytest.mark.parametrize(
@@ -71,3 +72,13 @@ def test_any_bytes_are_shown_within_bounds(data: bytes) -> None:
     assert len(found.snippet) <= SNIPPET_CHARACTERS + 2
     assert not any(ord(character) < 32 and character not in "\t\n\r" for character in found.text)
     assert json.dumps(found.text)
+
+
+def test_lines_that_would_be_mostly_spaces_are_not_made() -> None:
+    bomb = "[" * 300 + "1," * 100_000 + "1" + "]" * 300
+    tracemalloc.start()
+    try:
+        assert pretty(bomb) == bomb
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20  # with its lines it has 60 MB
+    finally:
+        tracemalloc.stop()

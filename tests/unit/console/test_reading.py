@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kavka.client import ConsumerRecord
-from kavka.console.reading import FilterError, shown, wanted_by
+from kavka.console.reading import FilterError, newest, shown, wanted_by
 
 RECORD = ConsumerRecord(
     "t", 0, 5, 1_700_000_000_000, b"k1", b'{"who": {"name": "Anna"}, "n": [1, 22], "ok": true}', (("trace", b"abc"),)
@@ -65,3 +65,8 @@ def test_a_record_with_many_headers_shows_some() -> None:
     found = shown(RECORD._replace(headers=headers))
     assert len(found.headers) == 50
     assert all(len(content.text) <= 512 for _, content in found.headers)
+
+
+def test_of_records_of_one_moment_the_last_are_the_newest() -> None:
+    records = [shown(RECORD._replace(offset=offset)) for offset in range(10)]
+    assert [record.offset for record in newest(records, 3)] == [9, 8, 7]

@@ -22,6 +22,12 @@ def test_who_asks_for_nothing_or_takes_nothing_is_hung_up_on(monkeypatch: pytest
         silent_reader, silent = await asyncio.open_connection("127.0.0.1", port)
         assert await asyncio.wait_for(silent_reader.read(), 20) == b""
         silent.close()
+        half_reader, half = await asyncio.open_connection("127.0.0.1", port)
+        half.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b"200" in await half_reader.readline()
+        half.write(b"G")  # and nothing more of the next
+        assert (await asyncio.wait_for(half_reader.read(), 20)).endswith(b"ok\n")
+        half.close()
         stuck = socket.create_connection(("127.0.0.1", port))
         stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         stuck.setblocking(False)

@@ -85,7 +85,7 @@ async def _page(visit: Visit, id_: str, status: int = 200, **more: Any) -> Respo
     known = sorted({*at, *owners})
     ends = await admin.find_offsets(dict.fromkeys(known, LATEST)) if known else {}
     rows = []
-    for tp in known[:MOST_ROWS]:
+    for tp in known:
         offset, told = at.get(tp, (None, None))
         found = ends[tp]
         end = None if isinstance(found, KafkaError) else found.offset
@@ -97,7 +97,7 @@ async def _page(visit: Visit, id_: str, status: int = 200, **more: Any) -> Respo
         "group.html",
         status,
         group=group,
-        rows=rows,
+        rows=rows[:MOST_ROWS],
         hidden=max(0, len(known) - MOST_ROWS),
         lag=sum(row["lag"] or 0 for row in rows),
         topics=sorted({tp.topic for tp in known}),

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from kavka.console.scraping import get
-from kavka.console.visits import Console
+from kavka.console.visits import COOKIE, Console
 from kavka.telemetry.prometheus import CONTENT_TYPE
 
 ASK_SECONDS: Final = 10.0
@@ -27,7 +27,10 @@ async def _passed_on(request: Request, path: str, content_type: str = "text/plai
 
 
 async def metrics(request: Request) -> Response:
-    """The node's metrics."""
+    """The node's metrics: where people sign in, for those who have."""
+    console: Console = request.app.state.console
+    if console.sessions.seat(request.cookies.get(COOKIE), automatic=True) is None:
+        return PlainTextResponse("sign in first, or ask the node's kavka.metrics.listener\n", 401)
     return await _passed_on(request, "/metrics", CONTENT_TYPE)
 
 

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from kavka.client.http import HttpError, fetch
+from kavka.console.decoding import pretty
 from kavka.console.visits import RefusedError, Visit
 
 PER_PAGE: Final = 100
@@ -27,15 +28,20 @@ async def show(visit: Visit) -> Response:
     schema: dict[str, Any] | None = None
     problem = None
     try:
+        if visit.settings.registry_logs_in:
+            raise HttpError(f"{visit.settings.registry} has its clients log in, which this page cannot do")
         subjects = [str(name) for name in await _ask(visit, "/subjects")]
         if subject:
             path = f"/subjects/{quote(subject, safe='')}/versions"
             versions = [int(number) for number in await _ask(visit, path)]
             chosen = visit.asked_number("version", versions[-1], 1, 1 << 31)
             schema = await _ask(visit, f"{path}/{chosen}")
-            schema["text"] = _pretty(str(schema.get("schema", "")))
+            text = str(schema.get("schema", ""))
+            schema["text"] = pretty(text) or text  # Protobuf is no JSON
     except (HttpError, ValueError, IndexError, AttributeError, TypeError) as error:
         problem = str(error) or "the registry did not answer as registries do"
+        if visit.settings.registry.startswith("https:") and "SSL" in problem:
+            problem += ", to a console that trusts this machine's certificate authorities and has no certificate"
     found = [name for name in sorted(subjects) if search.lower() in name.lower()]
     return visit.page(
         "schemas.html",
@@ -53,10 +59,3 @@ async def show(visit: Visit) -> Response:
 async def _ask(visit: Visit, path: str) -> Any:
     assert visit.settings.registry is not None
     return json.loads(await fetch(visit.settings.registry.rstrip("/") + path, seconds=ASK_SECONDS))
-
-
-def _pretty(text: str) -> str:
-    try:
-        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return text  # Protobuf is no JSON

@@ -166,17 +166,17 @@ async def events(visit: Visit) -> Response:
     if seat.tails >= MOST_TAILS * (1 if visit.settings.signs_in else 4):
         raise RefusedError(429, "Too many live tails", "close some of the others first")
 
-    async def counted() -> AsyncGenerator[dict[str, Any], None]:
-        seat.tails += 1
-        try:
-            async with aclosing(tail(visit.pool, name, partition, wanted)) as found:
-                async for event in found:
-                    seat.watch.touch()
-                    yield event
-        finally:
-            seat.tails -= 1
+    async def watched() -> AsyncGenerator[dict[str, Any], None]:
+        async with aclosing(tail(visit.pool, name, partition, wanted)) as found:
+            async for event in found:
+                seat.watch.touch()
+                yield event
 
-    return EventStream(counted())  # type: ignore[return-value]  # an ASGI application, as responses are
+    def over() -> None:
+        seat.tails -= 1
+
+    seat.tails += 1
+    return EventStream(watched(), over)  # type: ignore[return-value]  # an ASGI application, as responses are
 
 
 async def produce_form(visit: Visit) -> Response:

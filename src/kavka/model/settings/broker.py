@@ -424,8 +424,8 @@ KAVKA_CONSOLE_READ_ONLY = BOOLEAN(
 )
 KAVKA_CONSOLE_CLIENT_CONFIG = STRING.optional(
     "kavka.console.client.config",
-    doc="A client.properties by which the console connects; otherwise it follows this node's first listener, and "
-    "people sign in where that one has them log in.",
+    doc="A client.properties by which the console connects; otherwise it follows this node's first listener that has "
+    "clients log in, and people sign in; or the first if none has.",
     internal=True,
 )
 KAVKA_CONSOLE_HOSTS = LIST(
