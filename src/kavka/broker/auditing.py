@@ -13,9 +13,10 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kavka.broker.audited import ADMINISTRATIVE, Audited, Item, Outcome, outcomes
+from kavka.broker.audited import ADMINISTRATIVE, Audited, Item, Outcome, items, outcomes
 from kavka.broker.context import Context
 from kavka.broker.forwarding import Handler
 from kavka.client.connector import Connector
@@ -51,8 +52,14 @@ LONGEST: Final = 512
 """Characters of a text from a client that are kept."""
 AT_ONCE: Final = 100
 """Entries that are written before others have their turn."""
-MOST_COUNTED: Final = 10_000
-"""How many kinds of decisions are counted at a time; then their entries are written early."""
+MOST_COUNTED: Final = 1000
+"""How many kinds of decisions are told apart in an interval; of more the names are not told, only how many."""
+MOST_UNWRITTEN: Final = 10_000
+"""How many entries are kept while they cannot be written."""
+RETRY_MS: Final = 1000
+COMPLAINT_MS: Final = 60_000
+ANY: Final = "*"
+"""Stands for what is not told apart."""
 NOT_ANSWERED: Final = "NOT_ANSWERED"
 """The outcome of a request whose client went before the answer was there."""
 
@@ -157,7 +164,12 @@ class Audit:
         self.failures = 0
         """Entries that could not be written."""
         self._counted: dict[Decided, int] = {}
+        self._told_apart = 0
+        """How many of those had an entry of their own in this interval."""
+        self._to_tell: list[tuple[Decided, int]] = []
         self._unwritten: list[bytes] = []
+        self._failed_ms: int | None = None
+        self._complained_ms: int | None = None
         self._thread: ThreadPoolExecutor | None = None
         self._syncing: asyncio.Future[None] | None = None
         self._synced = self.spool.next - 1
@@ -188,7 +200,8 @@ class Audit:
             except BaseException:  # nobody is answered, but something may have been done
                 lines = [
                     self._administrative(audited, ctx, Outcome(item, 0), NOT_ANSWERED)
-                    for item in audited.asked(request)
+                    for item in items(audited, request)
+                    if self.selection.wants(ctx.api_key, item.kind, True)
                 ]
                 self._attempt(lines)
                 raise
@@ -200,15 +213,19 @@ class Audit:
     async def _note(self, audited: Audited, request: Any, ctx: Context, response: Any) -> None:
         """Write what came of a request; raises KafkaStorageError if that cannot be done: then it is not answered."""
         key, wants = ctx.api_key, self.selection.wants
-        lines: list[bytes] = []
-        for outcome in outcomes(audited, request, response):
-            if wants(key, outcome.item.kind, outcome.allowed):
-                lines.append(self._administrative(audited, ctx, outcome))
-            if len(lines) == AT_ONCE:
-                self.write(lines)
-                lines = []
-                await asyncio.sleep(0)
-        self.write(lines)
+        lines = (
+            self._administrative(audited, ctx, outcome)
+            for outcome in outcomes(audited, request, response)
+            if wants(key, outcome.item.kind, outcome.allowed)
+        )
+        try:
+            while some := list(islice(lines, AT_ONCE)):
+                self.write(some)
+                if len(some) == AT_ONCE:
+                    await asyncio.sleep(0)
+        except BaseException:  # the client hung up, the node stops or the disk is full: it was done all the same
+            self._attempt(list(lines))
+            raise
         if self._fsync:
             await self.forced()
 
@@ -235,16 +252,35 @@ class Audit:
         seen = self._counted.get(decision)
         if seen is not None:
             self._counted[decision] = seen + 1
-            return
-        if len(self._counted) >= MOST_COUNTED:
-            self.tell_counts()
-        self._counted[decision] = 0
-        self._attempt([self._decision(decision, 1)])
+        elif self._told_apart < MOST_COUNTED:
+            self._told_apart += 1
+            self._counted[decision] = 0
+            self._attempt([self._decision(decision, 1)])
+        else:
+            self._count_folded(decision)
+
+    def _count_folded(self, decision: Decided) -> None:
+        """Count what there are too many kinds of, without the names that a client can change as it likes."""
+        folded = decision._replace(asked=decision.asked._replace(client_id=ANY), name=ANY)
+        if folded not in self._counted and len(self._counted) >= 2 * MOST_COUNTED:
+            folded = folded._replace(asked=Asked(ANY, ANY, ANY, ANY))
+        self._counted[folded] = self._counted.get(folded, 0) + 1
 
     def tell_counts(self) -> None:
         """Write what was repeated, and begin to count anew."""
-        counted, self._counted = self._counted, {}
-        self._attempt([self._decision(decision, count) for decision, count in counted.items() if count])
+        self._begin_anew()
+        while self._tell_some():
+            pass
+
+    def _begin_anew(self) -> None:
+        self._to_tell += [(decision, count) for decision, count in self._counted.items() if count]
+        self._counted, self._told_apart = {}, 0
+
+    def _tell_some(self) -> bool:
+        """Write some of what was repeated; whether there is more."""
+        some, self._to_tell = self._to_tell[:AT_ONCE], self._to_tell[AT_ONCE:]
+        self._attempt([self._decision(decision, count) for decision, count in some])
+        return bool(self._to_tell)
 
     def _decision(self, decision: Decided, count: int) -> bytes:
         item = Item(None, ResourceType(decision.kind), decision.name)
@@ -278,26 +314,35 @@ class Audit:
         if self._unwritten:
             self.write([])
 
-    def write(self, lines: Sequence[bytes]) -> None:
-        """Append entries, after those that could not be written before; raises KafkaStorageError."""
-        lines = [*self._unwritten, *lines]
-        if not lines:
+    def write(self, lines: list[bytes]) -> None:
+        """Append entries, after those that could not be written before; raises KafkaStorageError.
+
+        After a failure they are only kept, and a second later all are tried again.
+        """
+        if not lines and not self._unwritten:
             return
+        now_ms = self._clock.monotonic_ms()
+        if self._failed_ms is not None and now_ms - self._failed_ms < RETRY_MS:
+            self._unwritten += lines[: MOST_UNWRITTEN - len(self._unwritten)]
+            raise KafkaStorageError("the audit log cannot be written: it could not a moment ago")
+        lines = [*self._unwritten, *lines]
         try:
             self.spool.append(lines)
         except OSError as error:
-            self._unwritten = lines[:MOST_COUNTED]
+            self._unwritten, self._failed_ms = lines[:MOST_UNWRITTEN], now_ms
             self.failures += 1
-            logger.error("the audit log cannot be written, administrative requests are refused: %s", error)
+            if self._complained_ms is None or now_ms - self._complained_ms >= COMPLAINT_MS:
+                self._complained_ms = now_ms
+                logger.error("the audit log cannot be written, administrative requests are refused: %s", error)
             raise KafkaStorageError(f"the audit log cannot be written: {error.strerror or error}") from None
-        self._unwritten = []
+        self._unwritten, self._failed_ms, self._complained_ms = [], None, None
         self.entries += len(lines)
         if self.topic is not None:
             self.topic.wake()
 
-    def _attempt(self, lines: Sequence[bytes]) -> None:
+    def _attempt(self, lines: list[bytes]) -> None:
         """Append entries that nobody waits for; what fails is kept, and tried again with the next."""
-        if lines:
+        if lines or self._unwritten:
             try:
                 self.write(lines)
             except KafkaStorageError:
@@ -331,9 +376,14 @@ class Audit:
         try:
             while True:
                 await asyncio.sleep(self._interval_s)
-                self.tell_counts()
+                self._begin_anew()
+                more = True
+                while more:
+                    more = self._tell_some()
+                    await asyncio.sleep(0)
                 self._expire()
         finally:
+            self._failed_ms = None  # the last chance
             self.tell_counts()
 
     def _expire(self) -> None:
