@@ -38,7 +38,7 @@ from kavka.quorum.internal_topics import create, replication
 from kavka.quorum.topic_creation import TopicCreation
 from kavka.security.acl import Operation, ResourceType
 from kavka.storage.disk import Disk
-from kavka.storage.spool import Spool
+from kavka.storage.spool import Spool, Syncing
 from kavka.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -350,23 +350,27 @@ class Audit:
 
     async def forced(self) -> None:
         """Wait until everything written so far is forced to disk; those who come meanwhile share the next time."""
-        loop = asyncio.get_running_loop()
         mine = self.spool.next - 1
         while self._synced < mine:
-            if self._syncing is None:
-                self._thread = self._thread or ThreadPoolExecutor(1, "kavka-audit")
-                until, job = self.spool.next - 1, self.spool.syncing()
-                self._syncing = loop.run_in_executor(self._thread, job)
-                self._syncing.add_done_callback(partial(self._was_forced, until))
             try:
-                await asyncio.shield(self._syncing)
+                await asyncio.shield(self._syncing or self._begin_forcing())
             except OSError as error:
                 self.failures += 1
                 raise KafkaStorageError(f"the audit log cannot be forced to disk: {error}") from None
 
-    def _was_forced(self, until: int, future: asyncio.Future[None]) -> None:
+    def _begin_forcing(self) -> asyncio.Future[None]:
+        self._thread = self._thread or ThreadPoolExecutor(1, "kavka-audit")
+        until, syncing = self.spool.next - 1, self.spool.syncing()
+        self._syncing = asyncio.get_running_loop().run_in_executor(self._thread, syncing.job)
+        self._syncing.add_done_callback(partial(self._was_forced, until, syncing))
+        return self._syncing
+
+    def _was_forced(self, until: int, syncing: Syncing, future: asyncio.Future[None]) -> None:
         self._syncing = None
-        if not future.cancelled() and future.exception() is None:
+        if future.cancelled() or future.exception() is not None:
+            self.spool.failed(syncing)
+        else:
+            self.spool.succeeded(syncing)
             self._synced = max(self._synced, until)
 
     # -- living ----------------------------------------------------------------------------------------

@@ -204,8 +204,7 @@ def test_what_is_not_chosen_is_not_written_of_those_who_hang_up_either(tmp_path:
 
 
 def test_what_was_only_asked_says_so(tmp_path: Path) -> None:
-    request = create("orders")
-    request.validate_only = True
+    request = CreateTopicsRequest(topics=create("orders").topics, validate_only=True)
     call(audit_in(tmp_path), request, ASKED)
     assert [entry["detail"] for entry in written(tmp_path)] == ["validateOnly num_partitions 1"]
 
@@ -288,4 +287,34 @@ def test_with_fsync_the_answer_waits_for_the_disk(tmp_path: Path) -> None:
     audit = audit_in(tmp_path, SyncedDisk(), fsync="true")
     call(audit, create("orders"), ASKED)
     assert synced == [(tmp_path / "00000000000000000001.jsonl").stat().st_size]
+    audit.close()
+
+
+def test_what_could_not_be_forced_to_disk_is_written_again_before_it_counts(tmp_path: Path) -> None:
+    """As Linux does it: after a failure the pages are taken for written, and the next time all is well."""
+    done: list[str] = []
+
+    class BadFile(RealFile):
+        def write_at(self, position: int, buffers: Any, length: int) -> None:
+            super().write_at(position, buffers, length)
+            done.append(f"write {Path(self.path).stem[-1]}")
+
+        def sync(self) -> None:
+            done.append(f"sync {Path(self.path).stem[-1]}")
+            if len(done) == 2:
+                raise OSError(5, "Input/output error")
+
+    class BadDisk(RealDisk):
+        def create(self, path: str) -> RealFile:
+            super().create(path).close()
+            return BadFile(self, path)
+
+    audit = audit_in(tmp_path, BadDisk(), fsync="true")
+    with pytest.raises(KafkaStorageError, match="cannot be forced to disk"):
+        call(audit, create("first"), ASKED)
+    call(audit, create("second"), ASKED)
+    assert done == ["write 1", "sync 1", "write 2", "write 1", "sync 1", "sync 2"]
+    call(audit, create("third"), ASKED)
+    assert done[6:] == ["write 2", "sync 2"]
+    assert [entry["resource"] for entry in written(tmp_path)] == ["first", "second", "third"]
     audit.close()
