@@ -22,6 +22,7 @@ from kavka.broker.forwarding import Handler
 from kavka.client.connector import Connector
 from kavka.client.pool import Pool
 from kavka.controller.topics import NewTopic
+from kavka.metadata.names import AUDIT
 from kavka.model.clock import Clock
 from kavka.model.errors import (
     CoordinatorNotAvailable,
@@ -401,7 +402,7 @@ class Audit:
 
     def join(self, topics: TopicCreation, connector: Connector, endpoints: Sequence[Endpoint]) -> AuditTopic:
         """Who writes the entries to the topic; `endpoints` are where this broker is reached by others like it."""
-        from kavka.runtime.audit_topic import AUDIT, AuditTopic, transactional_id
+        from kavka.runtime.audit_topic import AuditTopic, transactional_id
 
         pool = Pool(
             [f"{endpoint.host}:{endpoint.port}" for endpoint in endpoints],
@@ -475,8 +476,6 @@ class WatchedGuard:
 
 async def open_topic(topics: TopicCreation, values: Values) -> int:
     """How many partitions the topic has, once it is there; raises CoordinatorNotAvailable while it is not."""
-    from kavka.runtime.audit_topic import AUDIT
-
     found = topics.image.topics.by_name.get(AUDIT)
     if found is None:
         replicas = replication(topics.image, values, audit.KAVKA_AUDIT_TOPIC_REPLICATION_FACTOR)
