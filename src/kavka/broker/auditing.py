@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from kavka.broker.audited import ADMINISTRATIVE, Audited, Item, Outcome, items, outcomes
 from kavka.broker.context import Context
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from kavka.runtime.audit_topic import AuditTopic, Reached
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 FOLDER: Final = "kavka-audit"
 FORWARDED: Final = "forwarded.json"
@@ -86,6 +88,10 @@ class Selection(NamedTuple):
         """Whether something is written."""
         chosen = self.allowed if allowed else self.denied
         return api_key in chosen and (self.kinds is None or kind in self.kinds)
+
+    def wants_admin(self, kind: int) -> bool:
+        """Whether all that is administrative is written when it was allowed."""
+        return WORDS["admin"] <= self.allowed and (self.kinds is None or kind in self.kinds)
 
 
 def selection_of(values: Values) -> Selection:
@@ -237,6 +243,32 @@ class Audit:
         row["error_code"] = outcome.code
         row["outcome"] = answer or outcome_name(outcome.code)
         return line_of(row)
+
+    async def other_change(
+        self,
+        session: Session,
+        api_key: int,
+        operation: Operation,
+        item: Item,
+        outcome: Callable[[], Awaitable[tuple[int, str, T]]],
+    ) -> T:
+        """Do what a client asked for that is administrative, but no request of Kafka's protocol; what came of it is
+        in the log before it is answered. Raises KafkaStorageError.
+        """
+        if not self.selection.wants(api_key, item.kind, True) and not self.selection.wants_admin(item.kind):
+            return (await outcome())[2]
+        asked = Asked(session.principal, session.client_host, session.listener, session.client_id)
+        self.require()
+        row = self._row(asked, api_key, operation, item, True)
+        try:
+            row["error_code"], row["outcome"], result = await outcome()
+        except BaseException:
+            self._attempt([line_of({**row, "error_code": 0, "outcome": NOT_ANSWERED})])
+            raise
+        self.write([line_of(row)])
+        if self._fsync:
+            await self.forced()
+        return result
 
     # -- decisions of the gate -------------------------------------------------------------------------
 
