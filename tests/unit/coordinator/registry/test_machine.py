@@ -272,6 +272,15 @@ def test_ids_and_versions_can_be_brought_along(registry: PlayedRegistry) -> None
     assert registry.register("new", TEXT) == 78
 
 
+def test_a_list_of_large_schemas_is_short(registry: PlayedRegistry) -> None:
+    for number in range(4):
+        registry.register(f"s{number}", {**record(x="int"), "doc": str(number) * 900_000})
+    assert [each["subject"] for each in registry("GET", "/schemas")] == ["s0", "s1"]
+    assert [each["subject"] for each in registry("GET", "/schemas", offset=2)] == ["s2", "s3"]
+    registry.register("t", {**record(x="int"), "doc": "t" * 3_000_000})
+    assert [each["subject"] for each in registry("GET", "/schemas", offset=4)] == ["t"]
+
+
 def test_a_version_that_is_there_is_never_overwritten(registry: PlayedRegistry) -> None:
     assert registry.register("s", INT, version=1) == 1
     assert registry.register("s", LONG, version=1) == 42201
