@@ -29,8 +29,9 @@ from kavka.coordinator.registry.state import (
 )
 
 MOST_SCHEMAS: Final = 1000
-MOST_SCHEMA_BYTES: Final = 2 << 20
 """How many schemas one answer lists at most, as Confluent's registry does."""
+MOST_SCHEMA_BYTES: Final = 2 << 20
+"""How much of them: writing an answer takes the node's time."""
 MOST_REFERENCES: Final = 1000
 DEEPEST: Final = 100
 
