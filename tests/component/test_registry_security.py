@@ -51,6 +51,7 @@ def settings(made: Secured) -> dict[str, str]:
         "super.users": "User:alice;User:ANONYMOUS;User:robot;User:ALICE",
         "ssl.principal.mapping.rules": "RULE:^CN=([a-z]+)$/$1/U,DEFAULT",
         "kavka.log.level": "debug",
+        "kavka.audit.enable": "true",
     }
 
 
@@ -101,6 +102,30 @@ def test_a_password_lets_in_whichever_mechanism_knows_it(node: Node, password: s
     with node.client("alice", password) as client:
         assert client.register_schema("orders-value", ORDER) == 1
         assert client.get_subjects() == ["orders-value"]
+
+
+def audited(node: Node, subject: str) -> list[tuple[Any, ...]]:
+    files = sorted((Path(node.cluster.data_dir) / "kavka-audit").glob("*.jsonl"))
+    found = [json.loads(line) for file in files for line in file.read_bytes().splitlines()]
+    names = ("principal", "operation", "resource", "allowed", "outcome")
+    return [tuple(map(entry.get, names)) for entry in found if entry["resource"] == subject]
+
+
+def test_what_is_changed_and_what_is_denied_is_in_the_audit_log(node: Node) -> None:
+    alice, eve = basic("alice", PLAIN_PASSWORD), basic("eve", PASSWORDS["eve"])
+    schema = {"schema": json.dumps({"type": "record", "name": "Told", "fields": []})}
+    status, _, made = node.ask(alice, "POST", "/subjects/told-value/versions", json.dumps(schema))
+    assert status == 200
+    assert node.ask(alice, "PUT", "/mode/told-value", '{"mode": "SOMETIMES"}')[0] == 422
+    assert node.ask(alice, "GET", f"/schemas/ids/{made['id']}")[0] == 200  # what is only read is not written
+    assert node.ask(eve, "GET", f"/schemas/ids/{made['id']}")[0] == 403
+    assert node.ask(alice, "DELETE", "/subjects/told-value")[0] == 200
+    assert audited(node, "told") == [
+        ("User:alice", "WRITE", "told", True, "NONE"),
+        ("User:alice", "ALTER_CONFIGS", "told", True, "HTTP_422"),
+        ("User:eve", "DESCRIBE", "told", False, None),
+        ("User:alice", "DELETE", "told", True, "NONE"),
+    ]
 
 
 @pytest.mark.parametrize(

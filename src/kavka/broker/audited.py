@@ -53,15 +53,22 @@ class Outcome(NamedTuple):
         return self.code not in DENIED
 
 
+def items(audited: Audited, request: Any) -> Iterator[Item]:
+    """What a request wants to change; of one that only asks whether it could, that is said."""
+    only_asks = bool(getattr(request, "validate_only", False))
+    for item in audited.asked(request):
+        yield item._replace(detail=f"validateOnly {item.detail}".rstrip()) if only_asks else item
+
+
 def outcomes(audited: Audited, request: Any, response: Any) -> Iterator[Outcome]:
     """What came of each item of a request; `response` is its answer, or the error code that all of it has."""
     if isinstance(response, int):
-        for item in audited.asked(request):
+        for item in items(audited, request):
             yield Outcome(item, response)
         return
     whole = getattr(response, "error_code", 0)
     codes = dict(audited.answered(response))
-    for item in audited.asked(request):
+    for item in items(audited, request):
         yield Outcome(item, whole or codes.get(item.key, 0))
 
 

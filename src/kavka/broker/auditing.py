@@ -10,17 +10,19 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from kavka.broker.audited import ADMINISTRATIVE, Audited, Item, Outcome, outcomes
+from kavka.broker.audited import ADMINISTRATIVE, Audited, Item, Outcome, items, outcomes
 from kavka.broker.context import Context
 from kavka.broker.forwarding import Handler
 from kavka.client.connector import Connector
 from kavka.client.pool import Pool
 from kavka.controller.topics import NewTopic
+from kavka.metadata.names import AUDIT
 from kavka.model.clock import Clock
 from kavka.model.errors import (
     CoordinatorNotAvailable,
@@ -37,7 +39,7 @@ from kavka.quorum.internal_topics import create, replication
 from kavka.quorum.topic_creation import TopicCreation
 from kavka.security.acl import Operation, ResourceType
 from kavka.storage.disk import Disk
-from kavka.storage.spool import Spool
+from kavka.storage.spool import Spool, Syncing
 from kavka.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -45,14 +47,22 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 FOLDER: Final = "kavka-audit"
 FORWARDED: Final = "forwarded.json"
 LONGEST: Final = 512
 """Characters of a text from a client that are kept."""
 AT_ONCE: Final = 100
 """Entries that are written before others have their turn."""
-MOST_COUNTED: Final = 10_000
-"""How many kinds of decisions are counted at a time; then their entries are written early."""
+MOST_COUNTED: Final = 1000
+"""How many kinds of decisions are told apart in an interval; of more the names are not told, only how many."""
+MOST_UNWRITTEN: Final = 10_000
+"""How many entries are kept while they cannot be written."""
+RETRY_MS: Final = 1000
+COMPLAINT_MS: Final = 60_000
+ANY: Final = "*"
+"""Stands for what is not told apart."""
 NOT_ANSWERED: Final = "NOT_ANSWERED"
 """The outcome of a request whose client went before the answer was there."""
 
@@ -78,6 +88,10 @@ class Selection(NamedTuple):
         """Whether something is written."""
         chosen = self.allowed if allowed else self.denied
         return api_key in chosen and (self.kinds is None or kind in self.kinds)
+
+    def wants_admin(self, kind: int) -> bool:
+        """Whether all that is administrative is written when it was allowed."""
+        return WORDS["admin"] <= self.allowed and (self.kinds is None or kind in self.kinds)
 
 
 def selection_of(values: Values) -> Selection:
@@ -157,7 +171,12 @@ class Audit:
         self.failures = 0
         """Entries that could not be written."""
         self._counted: dict[Decided, int] = {}
+        self._told_apart = 0
+        """How many of those had an entry of their own in this interval."""
+        self._to_tell: list[tuple[Decided, int]] = []
         self._unwritten: list[bytes] = []
+        self._failed_ms: int | None = None
+        self._complained_ms: int | None = None
         self._thread: ThreadPoolExecutor | None = None
         self._syncing: asyncio.Future[None] | None = None
         self._synced = self.spool.next - 1
@@ -188,7 +207,8 @@ class Audit:
             except BaseException:  # nobody is answered, but something may have been done
                 lines = [
                     self._administrative(audited, ctx, Outcome(item, 0), NOT_ANSWERED)
-                    for item in audited.asked(request)
+                    for item in items(audited, request)
+                    if self.selection.wants(ctx.api_key, item.kind, True)
                 ]
                 self._attempt(lines)
                 raise
@@ -200,15 +220,19 @@ class Audit:
     async def _note(self, audited: Audited, request: Any, ctx: Context, response: Any) -> None:
         """Write what came of a request; raises KafkaStorageError if that cannot be done: then it is not answered."""
         key, wants = ctx.api_key, self.selection.wants
-        lines: list[bytes] = []
-        for outcome in outcomes(audited, request, response):
-            if wants(key, outcome.item.kind, outcome.allowed):
-                lines.append(self._administrative(audited, ctx, outcome))
-            if len(lines) == AT_ONCE:
-                self.write(lines)
-                lines = []
-                await asyncio.sleep(0)
-        self.write(lines)
+        lines = (
+            self._administrative(audited, ctx, outcome)
+            for outcome in outcomes(audited, request, response)
+            if wants(key, outcome.item.kind, outcome.allowed)
+        )
+        try:
+            while some := list(islice(lines, AT_ONCE)):
+                self.write(some)
+                if len(some) == AT_ONCE:
+                    await asyncio.sleep(0)
+        except BaseException:  # the client hung up, the node stops or the disk is full: it was done all the same
+            self._attempt(list(lines))
+            raise
         if self._fsync:
             await self.forced()
 
@@ -219,6 +243,32 @@ class Audit:
         row["error_code"] = outcome.code
         row["outcome"] = answer or outcome_name(outcome.code)
         return line_of(row)
+
+    async def other_change(
+        self,
+        session: Session,
+        api_key: int,
+        operation: Operation,
+        item: Item,
+        outcome: Callable[[], Awaitable[tuple[int, str, T]]],
+    ) -> T:
+        """Do what a client asked for that is administrative, but no request of Kafka's protocol; what came of it is
+        in the log before it is answered. Raises KafkaStorageError.
+        """
+        if not self.selection.wants(api_key, item.kind, True) and not self.selection.wants_admin(item.kind):
+            return (await outcome())[2]
+        asked = Asked(session.principal, session.client_host, session.listener, session.client_id)
+        self.require()
+        row = self._row(asked, api_key, operation, item, True)
+        try:
+            row["error_code"], row["outcome"], result = await outcome()
+        except BaseException:
+            self._attempt([line_of({**row, "error_code": 0, "outcome": NOT_ANSWERED})])
+            raise
+        self.write([line_of(row)])
+        if self._fsync:
+            await self.forced()
+        return result
 
     # -- decisions of the gate -------------------------------------------------------------------------
 
@@ -235,16 +285,35 @@ class Audit:
         seen = self._counted.get(decision)
         if seen is not None:
             self._counted[decision] = seen + 1
-            return
-        if len(self._counted) >= MOST_COUNTED:
-            self.tell_counts()
-        self._counted[decision] = 0
-        self._attempt([self._decision(decision, 1)])
+        elif self._told_apart < MOST_COUNTED:
+            self._told_apart += 1
+            self._counted[decision] = 0
+            self._attempt([self._decision(decision, 1)])
+        else:
+            self._count_folded(decision)
+
+    def _count_folded(self, decision: Decided) -> None:
+        """Count what there are too many kinds of, without the names that a client can change as it likes."""
+        folded = decision._replace(asked=decision.asked._replace(client_id=ANY), name=ANY)
+        if folded not in self._counted and len(self._counted) >= 2 * MOST_COUNTED:
+            folded = folded._replace(asked=Asked(ANY, ANY, ANY, ANY))
+        self._counted[folded] = self._counted.get(folded, 0) + 1
 
     def tell_counts(self) -> None:
         """Write what was repeated, and begin to count anew."""
-        counted, self._counted = self._counted, {}
-        self._attempt([self._decision(decision, count) for decision, count in counted.items() if count])
+        self._begin_anew()
+        while self._tell_some():
+            pass
+
+    def _begin_anew(self) -> None:
+        self._to_tell += [(decision, count) for decision, count in self._counted.items() if count]
+        self._counted, self._told_apart = {}, 0
+
+    def _tell_some(self) -> bool:
+        """Write some of what was repeated; whether there is more."""
+        some, self._to_tell = self._to_tell[:AT_ONCE], self._to_tell[AT_ONCE:]
+        self._attempt([self._decision(decision, count) for decision, count in some])
+        return bool(self._to_tell)
 
     def _decision(self, decision: Decided, count: int) -> bytes:
         item = Item(None, ResourceType(decision.kind), decision.name)
@@ -278,26 +347,35 @@ class Audit:
         if self._unwritten:
             self.write([])
 
-    def write(self, lines: Sequence[bytes]) -> None:
-        """Append entries, after those that could not be written before; raises KafkaStorageError."""
-        lines = [*self._unwritten, *lines]
-        if not lines:
+    def write(self, lines: list[bytes]) -> None:
+        """Append entries, after those that could not be written before; raises KafkaStorageError.
+
+        After a failure they are only kept, and a second later all are tried again.
+        """
+        if not lines and not self._unwritten:
             return
+        now_ms = self._clock.monotonic_ms()
+        if self._failed_ms is not None and now_ms - self._failed_ms < RETRY_MS:
+            self._unwritten += lines[: MOST_UNWRITTEN - len(self._unwritten)]
+            raise KafkaStorageError("the audit log cannot be written: it could not a moment ago")
+        lines = [*self._unwritten, *lines]
         try:
             self.spool.append(lines)
         except OSError as error:
-            self._unwritten = lines[:MOST_COUNTED]
+            self._unwritten, self._failed_ms = lines[:MOST_UNWRITTEN], now_ms
             self.failures += 1
-            logger.error("the audit log cannot be written, administrative requests are refused: %s", error)
+            if self._complained_ms is None or now_ms - self._complained_ms >= COMPLAINT_MS:
+                self._complained_ms = now_ms
+                logger.error("the audit log cannot be written, administrative requests are refused: %s", error)
             raise KafkaStorageError(f"the audit log cannot be written: {error.strerror or error}") from None
-        self._unwritten = []
+        self._unwritten, self._failed_ms, self._complained_ms = [], None, None
         self.entries += len(lines)
         if self.topic is not None:
             self.topic.wake()
 
-    def _attempt(self, lines: Sequence[bytes]) -> None:
+    def _attempt(self, lines: list[bytes]) -> None:
         """Append entries that nobody waits for; what fails is kept, and tried again with the next."""
-        if lines:
+        if lines or self._unwritten:
             try:
                 self.write(lines)
             except KafkaStorageError:
@@ -305,23 +383,27 @@ class Audit:
 
     async def forced(self) -> None:
         """Wait until everything written so far is forced to disk; those who come meanwhile share the next time."""
-        loop = asyncio.get_running_loop()
         mine = self.spool.next - 1
         while self._synced < mine:
-            if self._syncing is None:
-                self._thread = self._thread or ThreadPoolExecutor(1, "kavka-audit")
-                until, job = self.spool.next - 1, self.spool.syncing()
-                self._syncing = loop.run_in_executor(self._thread, job)
-                self._syncing.add_done_callback(partial(self._was_forced, until))
             try:
-                await asyncio.shield(self._syncing)
+                await asyncio.shield(self._syncing or self._begin_forcing())
             except OSError as error:
                 self.failures += 1
                 raise KafkaStorageError(f"the audit log cannot be forced to disk: {error}") from None
 
-    def _was_forced(self, until: int, future: asyncio.Future[None]) -> None:
+    def _begin_forcing(self) -> asyncio.Future[None]:
+        self._thread = self._thread or ThreadPoolExecutor(1, "kavka-audit")
+        until, syncing = self.spool.next - 1, self.spool.syncing()
+        self._syncing = asyncio.get_running_loop().run_in_executor(self._thread, syncing.job)
+        self._syncing.add_done_callback(partial(self._was_forced, until, syncing))
+        return self._syncing
+
+    def _was_forced(self, until: int, syncing: Syncing, future: asyncio.Future[None]) -> None:
         self._syncing = None
-        if not future.cancelled() and future.exception() is None:
+        if future.cancelled() or future.exception() is not None:
+            self.spool.failed(syncing)
+        else:
+            self.spool.succeeded(syncing)
             self._synced = max(self._synced, until)
 
     # -- living ----------------------------------------------------------------------------------------
@@ -331,9 +413,14 @@ class Audit:
         try:
             while True:
                 await asyncio.sleep(self._interval_s)
-                self.tell_counts()
+                self._begin_anew()
+                more = True
+                while more:
+                    more = self._tell_some()
+                    await asyncio.sleep(0)
                 self._expire()
         finally:
+            self._failed_ms = None  # the last chance
             self.tell_counts()
 
     def _expire(self) -> None:
@@ -347,7 +434,7 @@ class Audit:
 
     def join(self, topics: TopicCreation, connector: Connector, endpoints: Sequence[Endpoint]) -> AuditTopic:
         """Who writes the entries to the topic; `endpoints` are where this broker is reached by others like it."""
-        from kavka.runtime.audit_topic import AUDIT, AuditTopic, transactional_id
+        from kavka.runtime.audit_topic import AuditTopic, transactional_id
 
         pool = Pool(
             [f"{endpoint.host}:{endpoint.port}" for endpoint in endpoints],
@@ -421,8 +508,6 @@ class WatchedGuard:
 
 async def open_topic(topics: TopicCreation, values: Values) -> int:
     """How many partitions the topic has, once it is there; raises CoordinatorNotAvailable while it is not."""
-    from kavka.runtime.audit_topic import AUDIT
-
     found = topics.image.topics.by_name.get(AUDIT)
     if found is None:
         replicas = replication(topics.image, values, audit.KAVKA_AUDIT_TOPIC_REPLICATION_FACTOR)

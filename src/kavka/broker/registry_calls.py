@@ -7,19 +7,25 @@ the topic may read, register and delete its schemas.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
+from kavka.broker.audited import Item
 from kavka.broker.registry_login import Refused, RegistryLogin
-from kavka.coordinator.registry.calls import Call, RegistryError, Rest, call_of
+from kavka.coordinator.registry.calls import Call, RegistryError, Reply, Rest, call_of
 from kavka.coordinator.registry.reading import scope_of
 from kavka.coordinator.registry.state import qualified, unqualified
+from kavka.model.errors import KafkaStorageError
 from kavka.net.server import Served
 from kavka.net.session import Guard, Session
 from kavka.pacing.turn import Turn
 from kavka.protocol.registry import ApiKey
 from kavka.runtime.registry import RegistryService
 from kavka.security.acl import CLUSTER_NAME, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from kavka.broker.auditing import Audit
 
 _ABOUT_SUBJECT: Final = {
     "register": Operation.WRITE,
@@ -42,6 +48,9 @@ _SETTINGS: Final = {
     "delete_config": Operation.ALTER_CONFIGS,
     "delete_mode": Operation.ALTER_CONFIGS,
 }
+_CHANGES: Final = frozenset(
+    {"register", "delete_subject", "delete_version", "set_config", "set_mode", "delete_config", "delete_mode"}
+)
 _BY_ID: Final = frozenset({"schema_by_id", "text_by_id", "subjects_of_id", "versions_of_id"})
 _EVERYWHERE: Final = frozenset({"list_schemas", "schema_by_guid", "ids_of_guid", "list_contexts"})
 """What shows schemas of any subject: for those who may describe the cluster."""
@@ -56,10 +65,16 @@ def topic_of(subject: str) -> str:
 class RegistryCalls:
     """Lets clients do what they may."""
 
-    def __init__(self, service: Callable[[], Awaitable[RegistryService]], login: RegistryLogin | None) -> None:
+    def __init__(
+        self,
+        service: Callable[[], Awaitable[RegistryService]],
+        login: RegistryLogin | None,
+        audit: Audit | None = None,
+    ) -> None:
         """Without a log-in clients are who their certificate says, or anonymous."""
         self._service = service
         self._login = login
+        self._audit = audit
 
     async def let_in(self, connection: Served, authorization: str | None) -> Refused | None:
         """Know who sends a request; None if that is somebody."""
@@ -73,30 +88,45 @@ class RegistryCalls:
         service = await self._service()
         try:
             rest = Rest(method, path, query, await service.body(body) if body else None, body or None)
+            call = call_of(rest)
             if guard is not None:
-                await self._check(call_of(rest), guard)
+                await self._check(call, guard)
         except RegistryError as error:
             return error.status, {"error_code": error.code, "message": error.message}
-        reply = await service.answer(rest)
-        if guard is not None and call_of(rest).name == "list_subjects" and reply.status == 200:
+        if self._audit is not None and call.name in _CHANGES:
+            reply = await self._audited(self._audit, session, call, partial(service.answer, rest))
+        else:
+            reply = await service.answer(rest)
+        if guard is not None and call.name == "list_subjects" and reply.status == 200:
             return 200, await _described(guard, reply.body)
         return reply.status, reply.body
+
+    async def _audited(
+        self, audit: Audit, session: Session, call: Call, answer: Callable[[], Awaitable[Reply]]
+    ) -> Reply:
+        """The answer to what changes something, once it is in the audit log."""
+
+        async def outcome() -> tuple[int, str, Reply]:
+            reply = await answer()
+            code = 0 if reply.status == 200 else int(reply.body["error_code"])
+            return code, f"HTTP_{reply.status}" if code else "NONE", reply
+
+        operation = _ABOUT_SUBJECT.get(call.name) or _SETTINGS[call.name]
+        kind, name = _resource(call)
+        item = Item(None, kind, name, f"{call.name} {scope_of(call) or 'of all'}")
+        try:
+            return await audit.other_change(session, ApiKey.REGISTRY_CALL, operation, item, outcome)
+        except KafkaStorageError as error:
+            return Reply(500, {"error_code": 50001, "message": str(error)})
 
     async def _check(self, call: Call, guard: Guard) -> None:
         """Raise RegistryError for what a client may not do."""
         if (operation := _ABOUT_SUBJECT.get(call.name)) is not None:
-            subject = qualified(call.context, call.arguments["subject"])
-            allowed = guard.allows(operation, ResourceType.TOPIC, topic_of(subject), ApiKey.REGISTRY_CALL) and all(
-                _describes(guard, each) for each in _referred(call)
+            allowed = guard.allows(operation, *_resource(call), ApiKey.REGISTRY_CALL) and all(
+                _describes(guard, each) or _describes(guard, each, asked=True) for each in _referred(call)
             )
         elif (operation := _SETTINGS.get(call.name)) is not None:
-            scope = scope_of(call)
-            kind, name = (
-                (ResourceType.CLUSTER, CLUSTER_NAME)
-                if scope is None or scope.endswith(":")
-                else (ResourceType.TOPIC, topic_of(scope))
-            )
-            allowed = guard.allows(operation, kind, name, ApiKey.REGISTRY_CALL)
+            allowed = guard.allows(operation, *_resource(call), ApiKey.REGISTRY_CALL)
             if call.name == "set_config" and (alias := call.field("alias", str)):  # what is its is then the other's
                 allowed &= guard.allows(operation, ResourceType.TOPIC, topic_of(alias), ApiKey.REGISTRY_CALL)
         elif call.name in _BY_ID:
@@ -117,7 +147,18 @@ class RegistryCalls:
             return True  # there is nothing to be seen
         if reply.status != 200:
             raise RegistryError(reply.body["error_code"], reply.body["message"])
-        return any(_describes(guard, each["subject"]) for each in reply.body)
+        subjects = [each["subject"] for each in reply.body]
+        return any(_describes(guard, each) for each in subjects) or any(
+            _describes(guard, each, asked=True) for each in subjects[:1]
+        )
+
+
+def _resource(call: Call) -> tuple[ResourceType, str]:
+    """What a request about a subject, or the settings of one, of a context or of all, needs a right to."""
+    scope = scope_of(call)
+    if call.name in _SETTINGS and (scope is None or scope.endswith(":")):
+        return ResourceType.CLUSTER, CLUSTER_NAME
+    return ResourceType.TOPIC, topic_of(scope or "")
 
 
 def _referred(call: Call) -> Iterator[str]:
@@ -127,8 +168,9 @@ def _referred(call: Call) -> Iterator[str]:
             yield qualified(call.context, each["subject"])
 
 
-def _describes(guard: Guard, subject: str) -> bool:
-    return guard.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic_of(subject), ApiKey.REGISTRY_CALL, False)
+def _describes(guard: Guard, subject: str, *, asked: bool = False) -> bool:
+    """Whether a subject may be seen; `asked` tells of what is decided with that."""
+    return guard.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic_of(subject), ApiKey.REGISTRY_CALL, asked)
 
 
 async def _described(guard: Guard, subjects: list[str]) -> list[str]:

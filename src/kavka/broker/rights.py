@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kavka.metadata.names import AUDIT
 from kavka.model.errors import TopicAuthorizationFailed
 from kavka.net.session import Guard
 from kavka.protocol.registry import ApiKey
@@ -13,12 +14,16 @@ from kavka.security.acl import CLUSTER_NAME, Operation, ResourceType
 
 # As plain numbers: what follows is asked once per request.
 _TOPIC, _READ, _WRITE = int(ResourceType.TOPIC), int(Operation.READ), int(Operation.WRITE)
+_CLUSTER_ACTION = int(Operation.CLUSTER_ACTION)
 _PRODUCE, _FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
 
 
-def may_write(guard: Guard, partition: Partition) -> bool:
-    """Whether a client may produce to a partition."""
-    return guard.allows(_WRITE, _TOPIC, partition.topic_partition.topic, _PRODUCE)
+def may_write(guard: Guard, topic: str) -> bool:
+    """Whether a client may produce to a topic; to the audit log only those who may do what brokers do."""
+    if topic == AUDIT and not guard.allows(_CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, _PRODUCE, False):
+        guard.allows(_CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, _PRODUCE)  # tells of the denial
+        return False
+    return guard.allows(_WRITE, _TOPIC, topic, _PRODUCE)
 
 
 class WriteRights:
@@ -43,7 +48,7 @@ class WriteRights:
 
     def require(self, partition: Partition) -> None:
         """Raise why nothing may be appended to a partition."""
-        if not may_write(self._guard, partition):
+        if not may_write(self._guard, partition.topic_partition.topic):
             raise TopicAuthorizationFailed
         if self._verdict is not None:
             self._verdict.require(partition)

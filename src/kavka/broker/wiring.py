@@ -305,7 +305,7 @@ class Node:
         logins, login = self._securing.logins.get(REGISTRY), None
         if logins is not None:
             login = RegistryLogin(logins, lambda: self._securing.security, self._clock)
-        face = self._registry_face(RegistryCalls(broker.registry, login))
+        face = self._registry_face(RegistryCalls(broker.registry, login, self._audit))
         host, _, port = listener.rpartition(":")
         endpoint = Endpoint(REGISTRY, host.strip("[]"), int(port), values[KAVKA_REGISTRY_SECURITY_PROTOCOL])
         (bound,) = self._bind([endpoint], socket_options(values))

@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 MAX_CLIENTS: Final = 1000
+MAX_STRANGERS: Final = 1000
+"""How many connections there may be of those who are not let in yet; then the oldest gives way."""
 MAX_STRANGER_BYTES: Final = 512 * 1024
 """How much of a body is heard, and forgotten, of somebody who is not let in: so that they get their answer."""
 MAX_BODIES_BYTES: Final = 64 << 20
@@ -117,7 +119,10 @@ class HttpServing:
         """How much of bodies there is now."""
         self.buffer = memoryview(bytearray(CHUNK))
         """Where all connections receive, one after the other."""
-        self.clients = 0
+        self.clients: set[HttpConnection] = set()
+        """Those who were let in."""
+        self.strangers: dict[HttpConnection, None] = {}
+        """The others, the oldest first."""
         self._tasks: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
@@ -129,9 +134,9 @@ class HttpServing:
         """Take a new connection over."""
         return HttpConnection(self, session, transport, on_close)
 
-    def begin(self, serving: Callable[[], Any]) -> bool:
-        """Serve a connection in a task of its own; False if there are too many, or none are served any more."""
-        if self._tasks is None or self.clients >= MAX_CLIENTS:
+    def begin(self, connection: HttpConnection, serving: Callable[[], Any]) -> bool:
+        """Serve a connection in a task of its own; False if none are served any more."""
+        if self._tasks is None:
             return False
         work = serving()
         try:
@@ -139,8 +144,25 @@ class HttpServing:
         except RuntimeError:  # the node stops
             work.close()
             return False
-        self.clients += 1
+        if len(self.strangers) >= MAX_STRANGERS:
+            next(iter(self.strangers)).close()
+        self.strangers[connection] = None
         return True
+
+    def admit(self, connection: HttpConnection) -> bool:
+        """Count a connection among those who are let in; False if there are too many."""
+        if connection.closed or connection in self.clients:
+            return True
+        if len(self.clients) >= MAX_CLIENTS:
+            return False
+        self.strangers.pop(connection, None)
+        self.clients.add(connection)
+        return True
+
+    def forget(self, connection: HttpConnection) -> None:
+        """A connection is closed."""
+        self.strangers.pop(connection, None)
+        self.clients.discard(connection)
 
 
 class HttpConnection:
@@ -169,7 +191,7 @@ class HttpConnection:
 
     def start(self) -> None:
         """Begin to read."""
-        if self._serving.begin(self._serve):
+        if self._serving.begin(self, self._serve):
             self.transport.open(self)
         else:
             self.close()
@@ -221,6 +243,7 @@ class HttpConnection:
         if self.closed:
             return
         self.closed = True
+        self._serving.forget(self)
         self._moved.set()
         self.transport.close()
         self._on_close(self)
@@ -238,7 +261,6 @@ class HttpConnection:
         except Exception:
             logger.exception("a connection of %s failed", self.session)
         finally:
-            self._serving.clients -= 1
             self.close()
 
     async def _once(self) -> bool:
@@ -252,6 +274,8 @@ class HttpConnection:
             self._idle = False
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
             response = await self._serving.answers.let_in(self, headers)
+            if response is None and not self._serving.admit(self):
+                response = _plain(503, "there are too many clients: try again")
             async with within(REQUEST_SECONDS):
                 body = bytearray()
                 limit = self._serving.max_body_bytes if response is None else MAX_STRANGER_BYTES

@@ -13,6 +13,8 @@ TRANSACTION_STATE: Final = "__transaction_state"
 SHARE_GROUP_STATE: Final = "__share_group_state"
 SCHEMAS: Final = "_schemas"
 """The registry's log; to clients a topic like any other, as it is with Confluent's registry."""
+AUDIT: Final = "__kavka_audit"
+"""Where brokers write their audit logs; to be read like any other topic, but written only by them."""
 INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
 
 MAX_TOPIC_NAME: Final = 249

@@ -20,7 +20,7 @@ SUFFIX: Final = ".jsonl"
 ID_FILE: Final = "id"
 START: Final = b'{"seq":'
 TAIL_BYTES: Final = 1 << 20
-"""How much of the end of a file is looked at to find its last whole line; no line is as long."""
+"""How far a file is looked back into at a time to find its last whole line; no line is as long."""
 
 Lines = list[tuple[int, bytes]]
 """Lines without their ends, by their numbers."""
@@ -31,6 +31,15 @@ class Place(NamedTuple):
 
     first: int
     position: int
+
+
+class Syncing(NamedTuple):
+    """What forces files to the disk."""
+
+    job: Callable[[], None]
+    """To be called once, in a thread; raises OSError."""
+    firsts: Sequence[int]
+    """The numbers of the first lines of the files."""
 
 
 class Spool:
@@ -44,6 +53,8 @@ class Spool:
         self._files: dict[int, DiskFile] = {}
         self._sizes: dict[int, int] = {}
         self._dirty: dict[int, None] = {}
+        self._suspect: set[int] = set()
+        """The files that could not be forced to the disk: they are written once more before they are believed."""
         self.id = ""
         """Which spool this is: the numbers of another one mean nothing here."""
         self.next = 1
@@ -68,18 +79,18 @@ class Spool:
     def _recover(self, first: int) -> int:
         """The number after the last whole line of the last file."""
         file, size = self._files[first], self._sizes[first]
-        start = max(0, size - TAIL_BYTES)
-        tail = file.read_at(start, size - start)
-        kept = len(tail)
+        start, kept = size, 0
         last = None
-        while kept and last is None:
-            kept = tail.rfind(b"\n", 0, kept) + 1
-            begins = tail.rfind(b"\n", 0, max(0, kept - 1)) + 1
-            last = number_of(tail[begins : max(0, kept - 1)])
-            if last is None:
-                kept = begins
-        if last is None and start:
-            raise OSError(f"{file.path}: its last {TAIL_BYTES} bytes have no line of an audit log in them")
+        while start and last is None:  # a power cut may leave any length of zeros
+            start = max(0, start - TAIL_BYTES)
+            tail = file.read_at(start, min(2 * TAIL_BYTES, size - start))
+            kept = len(tail)
+            while kept and last is None:
+                kept = tail.rfind(b"\n", 0, kept) + 1
+                begins = tail.rfind(b"\n", 0, max(0, kept - 1)) + 1
+                last = number_of(tail[begins : max(0, kept - 1)])
+                if last is None:
+                    kept = begins
         if start + kept != size:
             logger.warning("%s: cut off %d bytes that were not finished", file.path, size - start - kept)
             file.truncate(start + kept)
@@ -94,7 +105,7 @@ class Spool:
         What could not be written is overwritten by what comes next.
         """
         last = max(self._files)
-        if self._sizes[last] >= self._segment_bytes:
+        if last in self._suspect or self._sizes[last] >= self._segment_bytes:
             last = self._roll()
         data = b"".join(b'{"seq":%d,%s\n' % (self.next + index, entry) for index, entry in enumerate(entries))
         self._files[last].write_at(self._sizes[last], [data], len(data))
@@ -109,15 +120,21 @@ class Spool:
         self._sizes[first] = 0
         return first
 
-    def syncing(self) -> Callable[[], None]:
-        """Forces to the disk what is written now; to be called once, in a thread. Raises OSError there."""
-        files = [self._files[first] for first in self._dirty if first in self._files]
+    def syncing(self) -> Syncing:
+        """What forces to the disk what is written now; a new file is begun if that failed before. Raises OSError."""
+        if max(self._files) in self._suspect:
+            self._roll()
+        again = [(self._files[first], self._sizes[first]) for first in self._suspect if first in self._files]
+        firsts = [first for first in self._dirty if first in self._files]
+        files = [self._files[first] for first in firsts]
         self._dirty.clear()
         for file in files:
             file.pin()
 
         def sync() -> None:
             try:
+                for file, size in again:
+                    _rewrite(file, size)
                 for file in files:
                     file.sync()
                 self._disk.fsync_dir(self._folder)
@@ -125,7 +142,20 @@ class Spool:
                 for file in files:
                     file.unpin()
 
-        return sync
+        return Syncing(sync, firsts)
+
+    def failed(self, syncing: Syncing) -> None:
+        """What was to be forced to the disk was not.
+
+        Linux takes pages that it could not write for written, and says the next time that all is well.
+        """
+        there = [first for first in syncing.firsts if first in self._files and self._sizes[first]]
+        self._dirty.update(dict.fromkeys(there))
+        self._suspect.update(there)
+
+    def succeeded(self, syncing: Syncing) -> None:
+        """It was, whatever happened before."""
+        self._suspect.difference_update(syncing.firsts)
 
     def expire(self, done: int) -> None:
         """Remove the oldest files while there is too much, but none with a line after `done`."""
@@ -138,6 +168,7 @@ class Spool:
             self._files.pop(first).unlink()
             del self._sizes[first]
             self._dirty.pop(first, None)
+            self._suspect.discard(first)
 
     @property
     def size(self) -> int:
@@ -168,6 +199,13 @@ class Spool:
 
     def _path(self, first: int) -> str:
         return f"{self._folder}/{first:020d}{SUFFIX}"
+
+
+def _rewrite(file: DiskFile, size: int) -> None:
+    """Write a file as it is read once more, so that its pages are to be forced to the disk again."""
+    for position in range(0, size, TAIL_BYTES):
+        data = file.read_at(position, min(TAIL_BYTES, size - position))
+        file.write_at(position, [data], len(data))
 
 
 def is_segment(name: str) -> bool:

@@ -7,6 +7,7 @@ Imported only by a node with `kavka.otel.endpoint`, and needs `pip install 'kavk
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -34,6 +35,8 @@ from opentelemetry.trace import SpanKind
 
 from kavka.model.clock import Clock
 from kavka.telemetry.metrics import Collected, Counter, Family, Gauge, Histogram, Metrics, Shown
+
+logger = logging.getLogger(__name__)
 
 SCOPE: Final = InstrumentationScope("kavka")
 TURN_SECONDS: Final = 0.005
@@ -65,9 +68,12 @@ class SentMetrics:
         try:
             while True:
                 await asyncio.sleep(self._every_s)
-                data = await self._read()
-                await loop.run_in_executor(thread, self._exporter.export, data)
-                self.sent += 1
+                try:
+                    data = await self._read()
+                    await loop.run_in_executor(thread, self._exporter.export, data)
+                    self.sent += 1
+                except Exception:  # a node goes on without its collector
+                    logger.exception("metrics cannot be sent, trying again in %s s", self._every_s)
         finally:
             self._exporter.shutdown()  # ends what is being tried again
             thread.shutdown(wait=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from kavka.storage.disk import RealDisk, RealFile
 
 ALICE = Session(7, listener="CLIENT", client_host="10.0.0.1", client_port=5, principal="User:alice")
 ASKED = Context(ApiKey.CREATE_TOPICS, 7, "shop", ALICE, 0, correlation_id=42)
+CLOCK = ManualClock()
 TOPIC, READ = int(ResourceType.TOPIC), int(Operation.READ)
 
 
@@ -47,7 +49,7 @@ class FullDisk(RealDisk):
 
 def audit_in(folder: Path, disk: RealDisk | None = None, **settings: str) -> Audit:
     values = broker_values({f"kavka.audit.{name}": text for name, text in settings.items()})
-    return Audit(values, disk or RealDisk(), str(folder), ManualClock(), lambda: "id", 3, forwards=False)
+    return Audit(values, disk or RealDisk(), str(folder), CLOCK, lambda: "id", 3, forwards=False)
 
 
 def written(folder: Path) -> list[dict[str, Any]]:
@@ -151,9 +153,60 @@ def test_without_a_log_nothing_is_changed_and_what_was_is_written_later(tmp_path
             call(audit, create("refused"), ASKED, AssertionError("it must not be asked"))
     finally:
         FullFile.full = False
+    CLOCK.advance(1000)
     call(audit, create("next"), ASKED)
     assert [entry["resource"] for entry in written(tmp_path)] == ["done", "next"]
-    assert audit.failures == 2
+    assert audit.failures == 1
+
+
+def test_while_the_disk_is_full_it_is_tried_once_a_second_and_told_once_a_minute(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    audit = audit_in(tmp_path, FullDisk(), allowed="all")
+    guard = WatchedGuard(audit, ALICE, None)
+    FullFile.full = True
+    try:
+        for number in range(300):
+            guard.allows(READ, TOPIC, f"t{number}", ApiKey.FETCH)
+            CLOCK.advance(100)
+    finally:
+        FullFile.full = False
+    assert audit.failures == 30
+    assert len(caplog.records) == 1
+    CLOCK.advance(1000)
+    audit.tell_counts()  # though nothing was repeated
+    assert [entry["resource"] for entry in written(tmp_path)] == [f"t{number}" for number in range(300)]
+
+
+def test_a_client_that_hangs_up_while_much_is_written_loses_nothing_of_it(tmp_path: Path) -> None:
+    audit = audit_in(tmp_path)
+
+    async def handler(request: Any, ctx: Context) -> Any:
+        return CreateTopicsResponse(throttle_time_ms=0, topics=[])
+
+    async def hang_up() -> None:
+        asked = audit.wrap(ASKED.api_key, handler)(create(*(f"t{number}" for number in range(450))), ASKED)
+        task = asyncio.create_task(asked)
+        while not audit.entries:
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(hang_up())
+    assert [entry["resource"] for entry in written(tmp_path)] == [f"t{number}" for number in range(450)]
+
+
+def test_what_is_not_chosen_is_not_written_of_those_who_hang_up_either(tmp_path: Path) -> None:
+    with pytest.raises(asyncio.CancelledError):
+        call(audit_in(tmp_path, allowed="DeleteTopics"), create("orders"), ASKED, asyncio.CancelledError())
+    assert written(tmp_path) == []
+
+
+def test_what_was_only_asked_says_so(tmp_path: Path) -> None:
+    request = CreateTopicsRequest(topics=create("orders").topics, validate_only=True)
+    call(audit_in(tmp_path), request, ASKED)
+    assert [entry["detail"] for entry in written(tmp_path)] == ["validateOnly num_partitions 1"]
 
 
 def test_decisions_that_are_repeated_are_counted(tmp_path: Path) -> None:
@@ -188,10 +241,34 @@ def test_by_default_only_denials_of_what_is_not_administrative_are_written(tmp_p
 def test_many_different_decisions_do_not_grow_the_memory(tmp_path: Path) -> None:
     audit = audit_in(tmp_path, allowed="all")
     guard = WatchedGuard(audit, ALICE, None)
-    for number in range(10_050):
+    for number in range(5000):
         guard.allows(READ, TOPIC, f"t{number}", ApiKey.FETCH)
-    assert len(audit._counted) <= 10_000
-    assert audit.entries == 10_050
+    assert len(audit._counted) == 1001
+    assert audit.entries == 1000
+    audit.tell_counts()
+    last = written(tmp_path)[-1]
+    assert (last["principal"], last["client_id"], last["resource"], last["count"]) == ("User:alice", "*", "*", 4000)
+
+
+def test_others_have_their_turn_while_counts_are_written(tmp_path: Path) -> None:
+    audit = audit_in(tmp_path, allowed="all")
+    audit._interval_s = 0
+    guard = WatchedGuard(audit, ALICE, None)
+    for number in range(1000):
+        guard.allows(READ, TOPIC, f"t{number}", ApiKey.FETCH)
+        guard.allows(READ, TOPIC, f"t{number}", ApiKey.FETCH)
+
+    async def watched() -> list[int]:
+        task, steps = asyncio.create_task(audit.run()), [audit.entries]
+        while steps[-1] < 2000:
+            await asyncio.sleep(0)
+            steps.append(audit.entries)
+        task.cancel()
+        await asyncio.wait([task])
+        return steps
+
+    steps = asyncio.run(watched())
+    assert max(after - before for before, after in pairwise(steps)) == 100
 
 
 def test_with_fsync_the_answer_waits_for_the_disk(tmp_path: Path) -> None:
@@ -210,4 +287,34 @@ def test_with_fsync_the_answer_waits_for_the_disk(tmp_path: Path) -> None:
     audit = audit_in(tmp_path, SyncedDisk(), fsync="true")
     call(audit, create("orders"), ASKED)
     assert synced == [(tmp_path / "00000000000000000001.jsonl").stat().st_size]
+    audit.close()
+
+
+def test_what_could_not_be_forced_to_disk_is_written_again_before_it_counts(tmp_path: Path) -> None:
+    """As Linux does it: after a failure the pages are taken for written, and the next time all is well."""
+    done: list[str] = []
+
+    class BadFile(RealFile):
+        def write_at(self, position: int, buffers: Any, length: int) -> None:
+            super().write_at(position, buffers, length)
+            done.append(f"write {Path(self.path).stem[-1]}")
+
+        def sync(self) -> None:
+            done.append(f"sync {Path(self.path).stem[-1]}")
+            if len(done) == 2:
+                raise OSError(5, "Input/output error")
+
+    class BadDisk(RealDisk):
+        def create(self, path: str) -> RealFile:
+            super().create(path).close()
+            return BadFile(self, path)
+
+    audit = audit_in(tmp_path, BadDisk(), fsync="true")
+    with pytest.raises(KafkaStorageError, match="cannot be forced to disk"):
+        call(audit, create("first"), ASKED)
+    call(audit, create("second"), ASKED)
+    assert done == ["write 1", "sync 1", "write 2", "write 1", "sync 1", "sync 2"]
+    call(audit, create("third"), ASKED)
+    assert done[6:] == ["write 2", "sync 2"]
+    assert [entry["resource"] for entry in written(tmp_path)] == ["first", "second", "third"]
     audit.close()

@@ -88,6 +88,16 @@ def test_old_files_go_but_none_that_somebody_still_needs(tmp_path: Path) -> None
 def test_syncing_forces_what_is_written(tmp_path: Path) -> None:
     spool = opened(tmp_path, segment_bytes=60)
     fill(spool, 5)
-    spool.syncing()()
-    spool.syncing()()
+    spool.syncing().job()
+    spool.syncing().job()
     assert everything(spool)[-1] == (5, 4)
+
+
+@pytest.mark.parametrize("more", [0, 1, 1 << 20])
+def test_a_power_cut_may_leave_a_long_tail_of_zeros(tmp_path: Path, more: int) -> None:
+    fill(opened(tmp_path), 3)
+    (file,) = tmp_path.glob("*.jsonl")
+    whole = file.read_bytes()
+    file.write_bytes(whole + b"\0" * (2 * (1 << 20) + more))
+    assert opened(tmp_path).next == 4
+    assert file.read_bytes() == whole

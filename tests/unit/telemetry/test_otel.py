@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 
 import pytest
 from opentelemetry.sdk.metrics.export import Gauge, Histogram, Metric, Sum
 
+from kavka.model.clock import ManualClock
 from kavka.telemetry.metrics import Collected, Metrics
-from kavka.telemetry.otel import metric_of
+from kavka.telemetry.otel import SentMetrics, metric_of
 
 
 def told(metrics: Metrics) -> dict[str, Metric]:
@@ -52,6 +54,29 @@ def test_what_clients_pushed_is_sent_on() -> None:
     data = told(metrics)["kavka_client_rate"].data
     assert isinstance(data, Gauge)
     assert data.data_points[0].value == 1.5
+
+
+def test_a_metric_that_cannot_be_read_does_not_end_the_node(caplog: pytest.LogCaptureFixture) -> None:
+    metrics, again, read = Metrics(), asyncio.Event(), list[int]()
+
+    def broken() -> float:
+        read.append(1)
+        if len(read) == 2:
+            again.set()
+        raise ZeroDivisionError
+
+    metrics.gauge("broken", "Nobody knows.", broken)
+    sent = SentMetrics(metrics, "http://127.0.0.1:1", {}, ManualClock(), 1)
+
+    async def tried_twice() -> None:
+        task = asyncio.create_task(sent.run())
+        await asyncio.wait({task, asyncio.create_task(again.wait())}, return_when=asyncio.FIRST_COMPLETED)
+        task.cancel()
+        await asyncio.wait({task})
+
+    asyncio.run(tried_twice())
+    assert again.is_set()
+    assert "metrics cannot be sent" in caplog.text
 
 
 def test_a_node_and_a_client_that_do_not_ask_for_it_do_not_import_it() -> None:

@@ -69,7 +69,11 @@ class ProduceHandler:
             acks, topic, index, start, stop = single
             partition = self._held(topic, index)
             guard = connection.session.guard
-            if partition is not None and (acks == -1 or acks == 1) and (guard is None or may_write(guard, partition)):
+            if (
+                partition is not None
+                and (acks == -1 or acks == 1)
+                and (guard is None or may_write(guard, partition.topic_partition.topic))
+            ):
                 try:
                     info = partition.append_plain(buffer, start, stop, now_ms := self._now_ms())
                 except Exception as error:

@@ -203,6 +203,11 @@ class Registry:
         same = self._same(candidate.subject, content, deleted=False)
         if same is not None and candidate.id in (0, same.id) and candidate.version in (0, same.version):
             return Transition(Reply(200, _registered(same, content)))
+        existing = self.state.subjects.get(candidate.subject, {})
+        following = max(existing, default=0) + 1
+        imported = self.state.mode(candidate.subject) == "IMPORT"
+        if not imported and candidate.version not in (0, following):
+            raise RegistryError(42201, f"Version is not one more than previous version: {following} is")
         if verdict.messages:
             said = f'Schema being registered is incompatible with an earlier schema for subject "{candidate.subject}"'
             raise RegistryError(409, f"{said}, details: [{', '.join(verdict.messages)}]")
@@ -212,7 +217,12 @@ class Registry:
         other = self.state.by_id(context, id_) if candidate.id else None
         if other is not None and self.state.contents[other.subject, other.version] != content:
             raise not_permitted(f"Overwrite new schema with id {id_} is not permitted.")
-        version = candidate.version or max(self.state.subjects.get(candidate.subject, ()), default=0) + 1
+        version = candidate.version or following
+        there = existing.get(version)
+        if there is not None and (there.id, self.state.contents[there.subject, version]) != (id_, content):
+            raise not_permitted(f"Overwrite version {version} of subject {candidate.subject} is not permitted.")
+        if max(id_, version) > MAX_VERSION:
+            raise not_permitted(f"Subject {candidate.subject} has no ids or versions above {MAX_VERSION}.")
         made = candidate._replace(id=id_, version=version)
         record = RegistryRecord(SchemaKey(made.subject, version), made)
         return Transition(Reply(200, _registered(made, content)), (record,))

@@ -30,6 +30,8 @@ from kavka.coordinator.registry.state import (
 
 MOST_SCHEMAS: Final = 1000
 """How many schemas one answer lists at most, as Confluent's registry does."""
+MOST_SCHEMA_BYTES: Final = 2 << 20
+"""How much of them: writing an answer takes the node's time."""
 MOST_REFERENCES: Final = 1000
 DEEPEST: Final = 100
 
@@ -173,7 +175,7 @@ class Reading:
             if deleted or subject in self._state.living:
                 versions = self._state.versions(subject, deleted=deleted)
                 found += versions[-1:] if latest else versions
-        return [self.shown(each) for each in found[first:last]]
+        return [self.shown(each) for each in _in_bytes(found[first:last])]
 
     def schema_by_id(self, call: Call) -> Any:
         each = self.by_id(call)
@@ -276,6 +278,16 @@ def scope_of(call: Call) -> str | None:
     if subject is None:
         return None if call.context == DEFAULT_CONTEXT else f":{call.context}:"
     return qualified(call.context, subject)
+
+
+def _in_bytes(found: list[SchemaVersion]) -> Iterator[SchemaVersion]:
+    """The first of them that are not too much for one answer, one at least."""
+    size = 0
+    for each in found:
+        size += len(each.schema)
+        if size > MOST_SCHEMA_BYTES and size > len(each.schema):
+            return
+        yield each
 
 
 def _window(call: Call) -> tuple[int, int]:

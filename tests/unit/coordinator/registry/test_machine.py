@@ -272,6 +272,29 @@ def test_ids_and_versions_can_be_brought_along(registry: PlayedRegistry) -> None
     assert registry.register("new", TEXT) == 78
 
 
+def test_a_list_of_large_schemas_is_short(registry: PlayedRegistry) -> None:
+    for number in range(4):
+        registry.register(f"s{number}", {**record(x="int"), "doc": str(number) * 900_000})
+    assert [each["subject"] for each in registry("GET", "/schemas")] == ["s0", "s1"]
+    assert [each["subject"] for each in registry("GET", "/schemas", offset=2)] == ["s2", "s3"]
+    registry.register("t", {**record(x="int"), "doc": "t" * 3_000_000})
+    assert [each["subject"] for each in registry("GET", "/schemas", offset=4)] == ["t"]
+
+
+def test_a_version_that_is_there_is_never_overwritten(registry: PlayedRegistry) -> None:
+    assert registry.register("s", INT, version=1) == 1
+    assert registry.register("s", LONG, version=1) == 42201
+    assert registry.register("s", LONG, version=2_147_483_647) == 42201
+    assert registry.register("s", LONG, version=2) == 2
+    registry("PUT", "/mode/s", {"mode": "IMPORT"}, force="true")
+    assert registry.register("s", TEXT, id=9, version=2) == 42205
+    assert registry.register("s", LONG, id=9, version=2) == 42205
+    assert registry.register("s", LONG, id=2, version=2) == 2
+    assert registry.register("s", TEXT, id=2_147_483_647, version=3) == 2_147_483_647
+    assert registry.register("new", record(y="int")) == 42205
+    assert loaded(registry.log).state.max_ids == registry.machine.state.max_ids
+
+
 def test_a_context_has_ids_of_its_own(registry: PlayedRegistry) -> None:
     registry.register("s", INT)
     assert registry.register(":.other:s", LONG) == 1
