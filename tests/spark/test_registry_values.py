@@ -20,7 +20,7 @@ from kavka.client.registry import RegistryUnreachable
 from kavka.spark.connecting import OptionError
 from kavka.spark.options import ValueFormat
 from kavka.spark.registry.access import Access, opened
-from kavka.spark.registry.languages import readable, registered
+from kavka.spark.registry.languages import TYPES, readable, registered
 from kavka.spark.registry.reading import registry_decoder
 from kavka.spark.registry.writing import encoder, prepared
 from kavka.testing import Cluster
@@ -60,7 +60,7 @@ def topic() -> str:
 def decoder(access: Access, form: str, topic: str, version: str = "latest", message: str | None = None) -> Any:
     registry = opened(access)
     found = registered(registry, form, f"{topic}-value", version)
-    return registry_decoder(access, form, readable(registry, form, found), message)
+    return registry_decoder(access, form, readable(registry, form, found), message, found.subject)
 
 
 def record(*fields: tuple[str, Any] | tuple[str, Any, Any]) -> str:
@@ -324,6 +324,32 @@ def test_a_registry_that_does_not_answer_makes_no_value_bad(
     (value,) = avro(confluent, topic, record(("id", "int")), {"id": 1})
     registry = opened(access)
     schema = readable(registry, "avro", registered(registry, "avro", f"{topic}-value"))
-    lost = registry_decoder((("schema.registry.url", "http://127.0.0.1:1"),), "avro", schema, None)
+    lost = registry_decoder((("schema.registry.url", "http://127.0.0.1:1"),), "avro", schema, None, None)
     with pytest.raises(RegistryUnreachable):
         lost.decode([value])
+
+
+@pytest.mark.parametrize("form", ["avro", "protobuf"])
+def test_ids_count_in_the_context_of_the_subject(
+    served: Cluster, access: Access, confluent: SchemaRegistryClient, topic: str, form: str
+) -> None:
+    """Both contexts give out the same ids, for schemas that have nothing in common."""
+    place = f":.{topic}:"
+    kind = TYPES[form]
+    texts = {
+        "avro": ('{"type": "enum", "name": "shop.E", "symbols": ["A", "B"]}', record(("e", "E"))),
+        "protobuf": (
+            'syntax = "proto3"; message E { int64 n = 1; }',
+            'syntax = "proto3"; import "E"; message R { E e = 1; }',
+        ),
+    }
+    for number in (1, 2):  # so that the default one has other schemas under these ids
+        confluent.register_schema(f"{topic}-{number}", Schema(json.dumps({"title": str(number)}), "JSON"))
+    confluent.register_schema(f"{place}inner", Schema(texts[form][0], kind))
+    references = [SchemaReference("E", "inner", 1)]
+    id_ = confluent.register_schema(f"{place}{topic}-value", Schema(texts[form][1], kind, references))
+    head = b"\0" + id_.to_bytes(4, "big")
+    assert id_ == 2
+    value = head + (b"\x02" if form == "avro" else b"\0\x0a\x02\x08\x07")
+    rows, bad = decoder(access, form, place + topic).decode([value])
+    assert (rows.to_pylist(), bad) == ([{"e": "B" if form == "avro" else {"n": 7}}], [])

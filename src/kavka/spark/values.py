@@ -39,7 +39,7 @@ def decoder(options: SourceOptions) -> Decoder | None:
 
         form = options.value_format or ""
         schema = _required(options.value_schema, form, "value.schema")
-        return registry_decoder(options.registry, form, schema, options.value_message)
+        return registry_decoder(options.registry, form, schema, options.value_message, options.value_subject)
     made = _plain_decoder(options)
     if made is None or options.value_schema_id is None:
         return made

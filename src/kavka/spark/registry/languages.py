@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from kavka.client.registry import RegisteredSchema, Schema, SchemaNotFound
+from kavka.client.registry import RegisteredSchema, Schema, SchemaNotFound, context_of
 from kavka.client.registry.blocking import SchemaRegistry
 from kavka.spark.connecting import OptionError
 from kavka.spark.ddl import SchemaError
@@ -41,7 +41,7 @@ def readable(registry: SchemaRegistry, form: str, found: RegisteredSchema) -> st
     if form == "avro":
         return json.dumps(avro_schema(registry, found.schema))
     if form == "protobuf":
-        return descriptor_set(registry, found.id, found.schema)
+        return descriptor_set(registry, found.id, found.schema, context_of(found.subject))
     from pyspark.sql.pandas.types import from_arrow_type
 
     others = {name: each.text for name, each in _referred(registry, found.schema)}
@@ -90,15 +90,15 @@ def _inlined(schema: Any, named: dict[str, Any]) -> Any:
     return made
 
 
-def descriptor_set(registry: SchemaRegistry, id_: int, schema: Schema) -> str:
+def descriptor_set(registry: SchemaRegistry, id_: int, schema: Schema, context: str) -> str:
     """The file of a Protobuf schema and those that it imports, in base64; its own is the last one."""
     from google.protobuf import descriptor_pb2
 
     made = descriptor_pb2.FileDescriptorSet()
     files: dict[str, Any] = {}
-    for name, own in [*_ids(registry, schema), ("", id_)]:
+    for name, own, where in [*_ids(registry, schema), ("", id_, context)]:
         file = descriptor_pb2.FileDescriptorProto()
-        file.ParseFromString(base64.b64decode(registry.schema(own, form="serialized").text))
+        file.ParseFromString(base64.b64decode(registry.schema(own, subject=where, form="serialized").text))
         file.name = name or file.name or "schema.proto"
         for needed in file.dependency:
             _well_known(needed, files)
@@ -107,13 +107,13 @@ def descriptor_set(registry: SchemaRegistry, id_: int, schema: Schema) -> str:
     return base64.b64encode(made.SerializeToString()).decode()
 
 
-def _ids(registry: SchemaRegistry, schema: Schema, depth: int = 0) -> Iterator[tuple[str, int]]:
+def _ids(registry: SchemaRegistry, schema: Schema, depth: int = 0) -> Iterator[tuple[str, int, str]]:
     if depth > 32:
         raise SchemaError("the references of a schema lead too far")
     for reference in schema.references:
         found = registry.version(reference.subject, reference.version)
         yield from _ids(registry, found.schema, depth + 1)
-        yield reference.name, found.id
+        yield reference.name, found.id, context_of(reference.subject)
 
 
 def _well_known(name: str, files: dict[str, Any]) -> None:
