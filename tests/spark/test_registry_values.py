@@ -17,6 +17,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from kavka.client.registry import RegistryUnreachable
+from kavka.client.schemas import Protobuf
 from kavka.spark.connecting import OptionError
 from kavka.spark.options import ValueFormat
 from kavka.spark.registry.access import Access, opened
@@ -353,3 +354,28 @@ def test_ids_count_in_the_context_of_the_subject(
     value = head + (b"\x02" if form == "avro" else b"\0\x0a\x02\x08\x07")
     rows, bad = decoder(access, form, place + topic).decode([value])
     assert (rows.to_pylist(), bad) == ([{"e": "B" if form == "avro" else {"n": 7}}], [])
+
+
+def test_a_message_beside_a_map_is_where_confluents_serializer_says(
+    access: Access, confluent: SchemaRegistryClient, topic: str
+) -> None:
+    file = descriptor_pb2.FileDescriptorProto(name=f"maps{next(numbers)}.proto", package="shop", syntax="proto3")
+    outer = file.message_type.add(name="Outer")
+    entry = outer.nested_type.add(name="MEntry")
+    entry.options.map_entry = True
+    for number, (name, kind) in enumerate((("key", 9), ("value", 5)), 1):
+        entry.field.add(name=name, number=number, type=kind, label=1)  # type: ignore[arg-type]
+    outer.field.add(name="m", number=1, type=11, label=3, type_name=".shop.Outer.MEntry")  # type: ignore[arg-type]
+    outer.nested_type.add(name="Inner").field.add(name="id", number=1, type=3, label=1)
+    (inner,) = classes(file, "shop.Outer.Inner")
+    context = SerializationContext(topic, MessageField.VALUE)
+    value = ProtobufSerializer(inner, confluent, {"use.deprecated.format": False})(inner(id=7), context)
+    rows, bad = decoder(access, "protobuf", topic, message="shop.Outer.Inner").decode([value])
+    assert (rows.to_pylist(), bad) == ([{"id": 7}], [])
+    kind = pa.struct([pa.field("id", pa.int64())])
+    ready = prepared(written(access, "protobuf", topic, message="shop.Outer.Inner"), kind)
+    assert encoder(ready)(pa.array([{"id": 7}], kind)) == [value]
+    registry = opened(access)
+    read: Any = registry.run(Protobuf[Any](registry).deserialize(topic, value))
+    assert read.id == 7
+    assert registry.run(Protobuf(registry, inner).serialize(topic, inner(id=7))) == value

@@ -134,7 +134,10 @@ class Protobuf(SchemaSerde[M], Generic[M]):
 
 
 def indexes_of(message: Descriptor) -> tuple[int, ...]:
-    """Where a message is defined in its file: the index of the outermost, then those within it."""
+    """Where a message is defined in its file: the index of the outermost, then those within it.
+
+    The entries of maps are messages too, and counted, as Confluent's serializer for Python does.
+    """
     path: list[int] = []
     at = message
     while at.containing_type is not None:

@@ -135,20 +135,19 @@ def _well_known(name: str, files: dict[str, Any]) -> None:
 
 def message_names(descriptors: str) -> dict[tuple[int, ...], str]:
     """The messages of a set's last file by their places in it, as values name them."""
-    from google.protobuf import descriptor_pb2
+    from google.protobuf import descriptor_pb2, descriptor_pool
+
+    from kavka.client.schemas.protobuf import indexes_of, messages_in
 
     found = descriptor_pb2.FileDescriptorSet.FromString(base64.b64decode(descriptors))
-    file = found.file[-1]
-    names: dict[tuple[int, ...], str] = {}
-
-    def walk(messages: Any, place: tuple[int, ...], scope: str) -> None:
-        real = [each for each in messages if not each.options.map_entry]
-        for number, message in enumerate(real):
-            names[(*place, number)] = f"{scope}{message.name}"
-            walk(message.nested_type, (*place, number), f"{scope}{message.name}.")
-
-    walk(file.message_type, (), f"{file.package}." if file.package else "")
-    return names
+    pool = descriptor_pool.DescriptorPool()
+    try:
+        for file in found.file:
+            pool.Add(file)
+        last = pool.FindFileByName(found.file[-1].name)
+    except (TypeError, KeyError) as error:
+        raise SchemaError(f"the Protobuf schema cannot be read: {error}") from None
+    return {indexes_of(each): each.full_name for each in messages_in(last).values()}
 
 
 def first_message(descriptors: str) -> str:
