@@ -379,3 +379,16 @@ def test_a_message_beside_a_map_is_where_confluents_serializer_says(
     read: Any = registry.run(Protobuf[Any](registry).deserialize(topic, value))
     assert read.id == 7
     assert registry.run(Protobuf(registry, inner).serialize(topic, inner(id=7))) == value
+
+
+def test_a_type_that_a_reference_defines_is_used_beside_it(
+    access: Access, confluent: SchemaRegistryClient, topic: str
+) -> None:
+    inner = {"type": "record", "name": "shop.Price", "fields": [{"name": "n", "type": "int"}]}
+    line = {"type": "record", "name": "shop.Line", "fields": [{"name": "price", "type": inner}]}
+    confluent.register_schema(f"{topic}-line", Schema(json.dumps(line), "AVRO"))
+    text = record(("line", "shop.Line"), ("total", "shop.Price"))
+    references = [SchemaReference("shop.Line", f"{topic}-line", 1)]
+    id_ = confluent.register_schema(f"{topic}-value", Schema(text, "AVRO", references))
+    rows, bad = decoder(access, "avro", topic).decode([b"\0" + id_.to_bytes(4, "big") + b"\x02\x04"])
+    assert (rows.to_pylist(), bad) == ([{"line": {"price": {"n": 1}}, "total": {"n": 2}}], [])

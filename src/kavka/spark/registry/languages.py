@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from kavka.client.registry import RegisteredSchema, Schema, SchemaNotFound, context_of
 from kavka.client.registry.blocking import SchemaRegistry
+from kavka.client.schemas.avro_references import whole
 from kavka.spark.connecting import OptionError
 from kavka.spark.ddl import SchemaError
 from kavka.spark.registry.json_schema import columns_of
@@ -61,33 +62,7 @@ def _referred(registry: SchemaRegistry, schema: Schema, depth: int = 0) -> Itera
 
 def avro_schema(registry: SchemaRegistry, schema: Schema) -> Any:
     """An Avro schema with the types in it that it refers to."""
-    import fastavro
-
-    parsed = json.loads(schema.text)
-    if not schema.references:
-        return parsed
-    named: dict[str, Any] = {}
-    for _, each in _referred(registry, schema):
-        fastavro.parse_schema(json.loads(each.text), named)
-    known = dict(named)
-    return _inlined(fastavro.parse_schema(parsed, named), known)
-
-
-def _inlined(schema: Any, named: dict[str, Any]) -> Any:
-    """A parsed schema in which each name stands for its type where it comes first."""
-    if isinstance(schema, str):
-        return _inlined(named.pop(schema), named) if schema in named else schema
-    if isinstance(schema, list):
-        return [_inlined(each, named) for each in schema]
-    made = {key: each for key, each in schema.items() if not key.startswith("__")}
-    for key in ("items", "values"):
-        if key in made:
-            made[key] = _inlined(made[key], named)
-    if isinstance(made["type"], dict | list):
-        made["type"] = _inlined(made["type"], named)
-    if "fields" in made:
-        made["fields"] = [{**field, "type": _inlined(field["type"], named)} for field in made["fields"]]
-    return made
+    return whole(schema.text, [each.text for _, each in _referred(registry, schema)])
 
 
 def descriptor_set(registry: SchemaRegistry, id_: int, schema: Schema, context: str) -> str:
