@@ -93,3 +93,16 @@ def test_the_fields_of_inner_messages_are_compared() -> None:
     assert message_misfit(descriptor, pa.struct([("one", good), ("many", pa.list_(good))])) is None
     assert message_misfit(descriptor, pa.struct([("one", wrong)])) == "has no field 'one.gone'"
     assert message_misfit(descriptor, pa.struct([("many", pa.list_(wrong))])) == "has no field 'many[].gone'"
+
+
+def test_decimals_are_numbers_of_json_with_all_their_digits() -> None:
+    kind = pa.struct([("d", DECIMAL), ("l", pa.list_(pa.decimal128(4, 2))), ("m", pa.map_(pa.int32(), pa.string()))])
+    digits = "12345678901234567890.123456789012345678"
+    (value,) = written("json-schema", "", kind, {"d": Decimal(digits), "l": [Decimal("-1.5"), None], "m": [(1, "ä\n")]})
+    assert value == f'{{"d":{digits},"l":[-1.50,null],"m":{{"1":"ä\\n"}}}}'.encode()
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_what_json_has_no_number_for_is_refused(number: float) -> None:
+    with pytest.raises(ValueError, match=r"a row does not fit the schema of 's': JSON has no number"):
+        written("json-schema", "", pa.struct([("x", pa.float64())]), {"x": number})
