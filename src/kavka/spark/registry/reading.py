@@ -64,7 +64,11 @@ class _Writers:
             return f"the value was written with schema {id_}, which is of type {schema.type}, not {TYPES[self._form]}"
         try:
             made = self._known[id_] = self._made(id_, schema)
-        except SchemaError as error:
+        except SchemaNotFound as error:
+            return (
+                f"the value was written with schema {id_}, which refers to one that the registry does not have: {error}"
+            )
+        except ValueError as error:
             return f"the value was written with schema {id_}, which cannot be read: {error}"
         return made
 
@@ -108,9 +112,14 @@ class AvroByRegistry(_ByRegistry):
         self.kind = self._into.kind
 
     def _reader(self, id_: int, schema: Schema) -> Callable[[bytes], Any]:
-        written = avro_schema(self._registry, schema)
-        same = json.dumps(written, sort_keys=True) == json.dumps(self._schema, sort_keys=True)
-        reader = self._into if same else AvroReader(written, self._into)
+        from fastavro.schema import SchemaParseException
+
+        try:
+            written = avro_schema(self._registry, schema)
+            same = json.dumps(written, sort_keys=True) == json.dumps(self._schema, sort_keys=True)
+            reader = self._into if same else AvroReader(written, self._into)
+        except (SchemaParseException, KeyError, TypeError, AttributeError) as error:
+            raise SchemaError(f"it is no Avro schema: {error!r}") from None
         return lambda value: reader.read(value, HEAD)
 
 
@@ -124,7 +133,12 @@ class ProtobufByRegistry(_ByRegistry):
         self.kind = self._decoder.kind
 
     def _reader(self, id_: int, schema: Schema) -> Callable[[bytes], Any]:
-        names = message_names(descriptor_set(self._registry, id_, schema, self._context))
+        from google.protobuf.message import DecodeError
+
+        try:
+            names = message_names(descriptor_set(self._registry, id_, schema, self._context))
+        except DecodeError:
+            raise SchemaError("it is no file descriptor") from None
         wanted, read = self._message, self._decoder.read
 
         def one(value: bytes) -> Any:
