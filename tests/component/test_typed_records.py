@@ -20,6 +20,7 @@ from kavka.client.registry import IncompatibleSchema, Reference, Schema, SchemaN
 from kavka.client.registry import SchemaRegistry as AsyncRegistry
 from kavka.client.registry.blocking import SchemaRegistry
 from kavka.client.schemas import AnySchema, Avro, JsonSchema, Protobuf
+from kavka.client.schemas.write import written_by
 from kavka.testing import Cluster
 
 with warnings.catch_warnings():  # its HTTP library says that it will have another name
@@ -364,3 +365,21 @@ def test_lists_of_nothing_are_not_read(registry: SchemaRegistry) -> None:
     written = registry.run(serde.serialize("nothing", [None]))
     with pytest.raises(ValueError, match="items without bytes"):
         registry.run(serde.deserialize("nothing", written))
+
+
+def test_ids_count_in_the_context_of_a_topics_subject(registry: SchemaRegistry) -> None:
+    def subject(topic: str, part: str, record: str | None) -> str:
+        return f":.{topic}:{topic}-{part}"
+
+    serde = Avro[Any](registry, use_latest=True, register=False, subject=subject)
+    plain = Avro[Any](registry, subject=subject)
+    for topic, name in (("north", "id"), ("south", "other")):
+        text = json.dumps({"type": "record", "name": "Order", "fields": [{"name": name, "type": "long"}]})
+        assert registry.register(subject(topic, "value", None), Schema(text)).id == 1
+        written = registry.run(serde.serialize(topic, {name: BIG}))
+        assert registry.run(plain.deserialize(topic, written)) == {name: BIG}
+    place = registry.register(
+        ":.east:shop", Schema('syntax = "proto3"; message Place { string town = 1; }', "PROTOBUF")
+    )
+    write = registry.run(written_by(registry.inner, place))
+    assert (place.id, write({"town": "Brno"})) == (1, b"\0\0\0\0\x01\0\x0a\x04Brno")

@@ -17,10 +17,11 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from kavka.client.registry import RegistryUnreachable
+from kavka.client.schemas import Protobuf
 from kavka.spark.connecting import OptionError
 from kavka.spark.options import ValueFormat
 from kavka.spark.registry.access import Access, opened
-from kavka.spark.registry.languages import readable, registered
+from kavka.spark.registry.languages import TYPES, readable, registered
 from kavka.spark.registry.reading import registry_decoder
 from kavka.spark.registry.writing import encoder, prepared
 from kavka.testing import Cluster
@@ -60,7 +61,7 @@ def topic() -> str:
 def decoder(access: Access, form: str, topic: str, version: str = "latest", message: str | None = None) -> Any:
     registry = opened(access)
     found = registered(registry, form, f"{topic}-value", version)
-    return registry_decoder(access, form, readable(registry, form, found), message)
+    return registry_decoder(access, form, readable(registry, form, found), message, found.subject)
 
 
 def record(*fields: tuple[str, Any] | tuple[str, Any, Any]) -> str:
@@ -324,6 +325,70 @@ def test_a_registry_that_does_not_answer_makes_no_value_bad(
     (value,) = avro(confluent, topic, record(("id", "int")), {"id": 1})
     registry = opened(access)
     schema = readable(registry, "avro", registered(registry, "avro", f"{topic}-value"))
-    lost = registry_decoder((("schema.registry.url", "http://127.0.0.1:1"),), "avro", schema, None)
+    lost = registry_decoder((("schema.registry.url", "http://127.0.0.1:1"),), "avro", schema, None, None)
     with pytest.raises(RegistryUnreachable):
         lost.decode([value])
+
+
+@pytest.mark.parametrize("form", ["avro", "protobuf"])
+def test_ids_count_in_the_context_of_the_subject(
+    served: Cluster, access: Access, confluent: SchemaRegistryClient, topic: str, form: str
+) -> None:
+    """Both contexts give out the same ids, for schemas that have nothing in common."""
+    place = f":.{topic}:"
+    kind = TYPES[form]
+    texts = {
+        "avro": ('{"type": "enum", "name": "shop.E", "symbols": ["A", "B"]}', record(("e", "E"))),
+        "protobuf": (
+            'syntax = "proto3"; message E { int64 n = 1; }',
+            'syntax = "proto3"; import "E"; message R { E e = 1; }',
+        ),
+    }
+    for number in (1, 2):  # so that the default one has other schemas under these ids
+        confluent.register_schema(f"{topic}-{number}", Schema(json.dumps({"title": str(number)}), "JSON"))
+    confluent.register_schema(f"{place}inner", Schema(texts[form][0], kind))
+    references = [SchemaReference("E", "inner", 1)]
+    id_ = confluent.register_schema(f"{place}{topic}-value", Schema(texts[form][1], kind, references))
+    head = b"\0" + id_.to_bytes(4, "big")
+    assert id_ == 2
+    value = head + (b"\x02" if form == "avro" else b"\0\x0a\x02\x08\x07")
+    rows, bad = decoder(access, form, place + topic).decode([value])
+    assert (rows.to_pylist(), bad) == ([{"e": "B" if form == "avro" else {"n": 7}}], [])
+
+
+def test_a_message_beside_a_map_is_where_confluents_serializer_says(
+    access: Access, confluent: SchemaRegistryClient, topic: str
+) -> None:
+    file = descriptor_pb2.FileDescriptorProto(name=f"maps{next(numbers)}.proto", package="shop", syntax="proto3")
+    outer = file.message_type.add(name="Outer")
+    entry = outer.nested_type.add(name="MEntry")
+    entry.options.map_entry = True
+    for number, (name, kind) in enumerate((("key", 9), ("value", 5)), 1):
+        entry.field.add(name=name, number=number, type=kind, label=1)  # type: ignore[arg-type]
+    outer.field.add(name="m", number=1, type=11, label=3, type_name=".shop.Outer.MEntry")  # type: ignore[arg-type]
+    outer.nested_type.add(name="Inner").field.add(name="id", number=1, type=3, label=1)
+    (inner,) = classes(file, "shop.Outer.Inner")
+    context = SerializationContext(topic, MessageField.VALUE)
+    value = ProtobufSerializer(inner, confluent, {"use.deprecated.format": False})(inner(id=7), context)
+    rows, bad = decoder(access, "protobuf", topic, message="shop.Outer.Inner").decode([value])
+    assert (rows.to_pylist(), bad) == ([{"id": 7}], [])
+    kind = pa.struct([pa.field("id", pa.int64())])
+    ready = prepared(written(access, "protobuf", topic, message="shop.Outer.Inner"), kind)
+    assert encoder(ready)(pa.array([{"id": 7}], kind)) == [value]
+    registry = opened(access)
+    read: Any = registry.run(Protobuf[Any](registry).deserialize(topic, value))
+    assert read.id == 7
+    assert registry.run(Protobuf(registry, inner).serialize(topic, inner(id=7))) == value
+
+
+def test_a_type_that_a_reference_defines_is_used_beside_it(
+    access: Access, confluent: SchemaRegistryClient, topic: str
+) -> None:
+    inner = {"type": "record", "name": "shop.Price", "fields": [{"name": "n", "type": "int"}]}
+    line = {"type": "record", "name": "shop.Line", "fields": [{"name": "price", "type": inner}]}
+    confluent.register_schema(f"{topic}-line", Schema(json.dumps(line), "AVRO"))
+    text = record(("line", "shop.Line"), ("total", "shop.Price"))
+    references = [SchemaReference("shop.Line", f"{topic}-line", 1)]
+    id_ = confluent.register_schema(f"{topic}-value", Schema(text, "AVRO", references))
+    rows, bad = decoder(access, "avro", topic).decode([b"\0" + id_.to_bytes(4, "big") + b"\x02\x04"])
+    assert (rows.to_pylist(), bad) == ([{"line": {"price": {"n": 1}}, "total": {"n": 2}}], [])

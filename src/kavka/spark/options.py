@@ -162,6 +162,8 @@ class SourceOptions:
     value_format: str | None
     value_schema: str | None
     value_message: str | None
+    value_subject: str | None
+    """The subject that was named, in whose context the ids of schemas count."""
     value_schema_id: int | None
     """What stands before each value where values are framed; None: they are not, or a registry knows."""
     registry: Access | None
@@ -294,6 +296,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         value_format=None if value_format == "bytes" else value_format,
         value_schema=given.text("value.schema"),
         value_message=given.text("value.message"),
+        value_subject=given.text("value.subject"),
         value_schema_id=_framing(given, value_format, registry),
         registry=registry,
         dead_letter_topic=given.text("deadLetterTopic"),

@@ -39,7 +39,7 @@ def decoder(options: SourceOptions) -> Decoder | None:
 
         form = options.value_format or ""
         schema = _required(options.value_schema, form, "value.schema")
-        return registry_decoder(options.registry, form, schema, options.value_message)
+        return registry_decoder(options.registry, form, schema, options.value_message, options.value_subject)
     made = _plain_decoder(options)
     if made is None or options.value_schema_id is None:
         return made
@@ -211,9 +211,11 @@ class ProtobufDecoder(Rows):
     """Protobuf, by a file descriptor set (`protoc --descriptor_set_out --include_imports`) and a message's name."""
 
     def __init__(self, descriptor_set: str, message: str) -> None:
+        from kavka.client.schemas.protobuf import indexes_of
+
         self._message = message_class(descriptor_set, message)
         descriptor = self._message.DESCRIPTOR
-        self.indexes = _place(descriptor)
+        self.indexes = indexes_of(descriptor)
         self.kind = _protobuf_struct(descriptor)
 
     def _one(self, value: bytes) -> Any:
@@ -225,15 +227,6 @@ class ProtobufDecoder(Rows):
         if message.ParseFromString(value) != len(value):
             raise ValueError("bytes follow the message")
         return _protobuf_row(message)
-
-
-def _place(descriptor: Any) -> tuple[int, ...]:
-    """Which message of its file this is, from the outermost one inwards; a map's entries are not counted."""
-    outer = descriptor.containing_type
-    siblings = descriptor.file.message_types_by_name.values() if outer is None else outer.nested_types
-    real = [each.full_name for each in siblings if not each.GetOptions().map_entry]
-    place = real.index(descriptor.full_name)
-    return (place,) if outer is None else (*_place(outer), place)
 
 
 def _protobuf_struct(descriptor: Any) -> Any:

@@ -259,7 +259,7 @@ def test_framed_protobuf_must_be_the_message_that_is_read() -> None:
     outer.nested_type.add(name="Inner").field.add(name="id", number=1, type=3, label=1)
     described = base64.b64encode(descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()).decode()
     head, body = b"\0\0\0\0\7", b"\x08\x05"
-    for message, place, other in (("shop.Outer.Inner", b"\4\2\0", b"\2\2"), ("shop.First", b"\0", b"\2\2")):
+    for message, place, other in (("shop.Outer.Inner", b"\4\2\2", b"\4\2\0"), ("shop.First", b"\0", b"\2\2")):
         decoder = framed(value_format="protobuf", value_schema=described, value_message=message)
         values = [head + place + body, head + other + body, b"\0\0\0\0\x08" + place + body, body, head + b"\x80"]
         rows, bad = decoder.decode(values)

@@ -6,7 +6,7 @@ standard library is needed; formats (Avro, JSON Schema, Protobuf) are what `kavk
 
 from kavka.client.registry.api import SchemaRegistry
 from kavka.client.registry.errors import IncompatibleSchema, RegistryUnreachable, SchemaNotFound, SchemaRegistryError
-from kavka.client.registry.values import Reference, RegisteredSchema, Schema, SchemaType
+from kavka.client.registry.values import Reference, RegisteredSchema, Schema, SchemaType, context_of
 
 __all__ = [
     "IncompatibleSchema",
@@ -18,4 +18,5 @@ __all__ = [
     "SchemaRegistry",
     "SchemaRegistryError",
     "SchemaType",
+    "context_of",
 ]

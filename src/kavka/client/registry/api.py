@@ -14,7 +14,7 @@ from kavka.client.registry.cache import Cache
 from kavka.client.registry.errors import RegistryUnreachable, SchemaNotFound, SchemaRegistryError, error_of
 from kavka.client.registry.http import addresses_of
 from kavka.client.registry.setup import options_of, trust_of
-from kavka.client.registry.values import RegisteredSchema, Schema
+from kavka.client.registry.values import RegisteredSchema, Schema, context_of
 from kavka.client.registry.ways import Threaded, Way
 
 K = TypeVar("K", bound=Hashable)
@@ -90,7 +90,8 @@ class SchemaRegistry:
         The `form` of a Protobuf schema is text, or `"serialized"` for its file descriptor in base64.
         """
         query = {**({"subject": subject} if subject else {}), **_form(form)}
-        return await self._looked_up(self._by_id, (id_, subject, form), f"schemas/ids/{id_}", query)
+        found = await self._looked_up(self._by_id, (id_, subject, form), f"schemas/ids/{id_}", query)
+        return found.within(context_of(subject))
 
     async def schema_of_guid(self, guid: str, *, form: str = "") -> Schema:
         """The schema with a GUID, as records name it that have it in a header; raises SchemaNotFound."""
@@ -152,7 +153,8 @@ class SchemaRegistry:
     async def _version(self, subject: str, version: str, query: Mapping[str, str]) -> RegisteredSchema:
         path = f"subjects/{quote(subject, safe='')}/versions/{version}"
         said = await self._json("GET", path, query=query)
-        return _understood(lambda answer: _registered(subject, Schema.read(answer), answer), said)
+        context = context_of(subject)
+        return _understood(lambda answer: _registered(subject, Schema.read(answer).within(context), answer), said)
 
     # -- subjects -----------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ class Address:
     """Where a registry is, and who asks."""
 
     def __init__(self, url: str, auth: tuple[str, str] | None, token: str | None) -> None:
-        """Raises ValueError for a URL that is none."""
+        """Raises ValueError for a URL or a token that is none."""
         parts = _checked(url)
         self.secure = parts.scheme == "https"
         assert parts.hostname is not None
@@ -59,7 +59,7 @@ class Address:
             said = base64.b64encode(f"{auth[0]}:{auth[1]}".encode()).decode("ascii")
             self.headers["Authorization"] = f"Basic {said}"
         elif token is not None:
-            self.headers["Authorization"] = f"Bearer {token}"
+            self.headers["Authorization"] = f"Bearer {_checked_token(token)}"
 
     def __repr__(self) -> str:
         return f"Address({self.name})"
@@ -76,12 +76,23 @@ def _checked(url: str) -> SplitResult:
     return parts
 
 
+def _checked_token(token: str) -> str:
+    bare = token.strip()  # files that tokens come from end with a line break
+    if not bare or not bare.isascii() or not bare.isprintable():
+        raise ValueError("the bearer token is empty, or has a line break or another character that no header may have")
+    return bare
+
+
 def addresses_of(urls: str | Iterable[str], auth: tuple[str, str] | None, token: str | None) -> tuple[Address, ...]:
     """The addresses in a text with commas between, or a list; raises ValueError."""
     texts = urls.split(",") if isinstance(urls, str) else list(urls)
     if not texts:
         raise ValueError("a schema registry has at least one URL")
     return tuple(Address(text, auth, token) for text in texts)
+
+
+class _TooMuchError(ValueError):
+    """An answer that is not read to its end."""
 
 
 class Session:
@@ -172,7 +183,7 @@ class Session:
         if self._aborted.is_set():
             raise TimeoutError  # what was read may be half an answer
         if len(content) > MAX_BYTES:
-            raise ValueError(f"the answer has more than {MAX_BYTES} bytes")
+            raise _TooMuchError(f"the answer has more than {MAX_BYTES} bytes")
         if answer.will_close:
             self.close()
         return Answer(answer.status, content)
@@ -203,4 +214,5 @@ def _reason(error: Exception) -> str:
         return reason_of(error)
     if isinstance(error, OSError):
         return error.strerror or type(error).__name__
-    return str(error) if isinstance(error, ValueError) else type(error).__name__
+    # What others say about a request that cannot be made may quote it, with the secrets in it.
+    return str(error) if isinstance(error, _TooMuchError) else type(error).__name__

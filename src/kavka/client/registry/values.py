@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 SchemaType = Literal["AVRO", "JSON", "PROTOBUF"]
 _TYPES: Final[dict[str, SchemaType]] = {"AVRO": "AVRO", "JSON": "JSON", "PROTOBUF": "PROTOBUF"}
+
+
+def context_of(subject: str) -> str:
+    """What stands before a subject in a context, `:.name:`, and before others there; nothing in the default one."""
+    end = subject.find(":", 2) if subject.startswith(":.") else -1
+    return subject[: end + 1] if end > 2 else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,14 @@ class Schema:
             for each in said.get("references") or ()
         )
         return cls(str(said["schema"]), kind, references)
+
+    def within(self, context: str) -> Schema:
+        """The same with references that say which context they are to, as seen from one (`:.name:`)."""
+        if not context or all(each.subject.startswith(":") for each in self.references):
+            return self
+        named = (each.subject if each.subject.startswith(":") else context + each.subject for each in self.references)
+        pairs = zip(self.references, named, strict=True)
+        return replace(self, references=tuple(replace(each, subject=subject) for each, subject in pairs))
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,11 +103,12 @@ class Protobuf(SchemaSerde[M], Generic[M]):
 
         return encode
 
-    async def _writer(self, frame: Frame) -> Schema:
-        schema = await super()._writer(frame)
+    async def _writer(self, frame: Frame, context: str) -> Schema:
+        schema = await super()._writer(frame, context)
         if isinstance(frame.schema, str) and not set(schema.text).isdisjoint(" ;{"):
             # there are registries that put what they find by id into another form, but not what they find by GUID
-            return await self.registry.schema(await self.registry.id_of_guid(frame.schema), form=self.form)
+            id_ = await self.registry.id_of_guid(frame.schema)
+            return await self.registry.schema(id_, subject=context, form=self.form)
         return schema
 
     async def _decoder(
@@ -133,7 +134,10 @@ class Protobuf(SchemaSerde[M], Generic[M]):
 
 
 def indexes_of(message: Descriptor) -> tuple[int, ...]:
-    """Where a message is defined in its file: the index of the outermost, then those within it."""
+    """Where a message is defined in its file: the index of the outermost, then those within it.
+
+    The entries of maps are messages too, and counted, as Confluent's serializer for Python does.
+    """
     path: list[int] = []
     at = message
     while at.containing_type is not None:

@@ -10,7 +10,7 @@ from kavka.client.registry.api import SchemaRegistry
 from kavka.client.registry.blocking import SchemaRegistry as BlockingRegistry
 from kavka.client.registry.cache import Cache
 from kavka.client.registry.errors import SchemaNotFound
-from kavka.client.registry.values import RegisteredSchema, Schema, SchemaType
+from kavka.client.registry.values import RegisteredSchema, Schema, SchemaType, context_of
 from kavka.client.schemas.framing import Frame, Part, framed_by_guid, framed_by_id, header_of, unframed
 from kavka.client.schemas.subjects import SubjectName, strategy_of
 from kavka.records.batch import Header
@@ -146,10 +146,11 @@ class SchemaSerde(ABC, Generic[T]):
         else:
             payload = frame.payload()
         latest = await self._latest(part, topic)
-        key = frame.schema, indexes, latest.id if latest is not None else None
+        context = self._context(part, topic)
+        key = frame.schema, context, indexes, latest.id if latest is not None else None
         read = self._readers.get(key)
         if read is None:
-            writer = await self._writer(frame)
+            writer = await self._writer(frame, context)
             read = await self._decoder(writer, latest.schema if latest is not None else None, indexes)
             self._readers.put(key, read)
         try:
@@ -162,19 +163,26 @@ class SchemaSerde(ABC, Generic[T]):
             return None
         return await self.registry.latest(self._subject(topic, part, self._name_of(None)), form=self.form)
 
-    async def _writer(self, frame: Frame) -> Schema:
-        schema = await schema_of(self.registry, frame, self.form)
+    def _context(self, part: Part, topic: str) -> str:
+        """Where the ids of a topic's schemas count; the default context for subjects that are not known yet."""
+        try:
+            return context_of(self._subject(topic, part, self._name_of(None)))
+        except ValueError:  # named after the record, which only its schema tells
+            return ""
+
+    async def _writer(self, frame: Frame, context: str) -> Schema:
+        schema = await schema_of(self.registry, frame, self.form, context)
         if schema.type != self.schema_type:
             raise ValueError(f"its schema {frame.schema} is of type {schema.type}, not {self.schema_type}")
         return schema
 
 
-async def schema_of(registry: SchemaRegistry, frame: Frame, form: str = "") -> Schema:
-    """The schema that a record names; raises ValueError if there is none."""
+async def schema_of(registry: SchemaRegistry, frame: Frame, form: str = "", context: str = "") -> Schema:
+    """The schema that a record names, whose id counts in a context; raises ValueError if there is none."""
     try:
         if isinstance(frame.schema, int):
-            return await registry.schema(frame.schema, form=form)
-        return await registry.schema_of_guid(frame.schema, form=form)
+            return await registry.schema(frame.schema, subject=context, form=form)
+        return (await registry.schema_of_guid(frame.schema, form=form)).within(context)
     except SchemaNotFound:
         raise ValueError(f"its schema {frame.schema} is not in the schema registry") from None
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kavka.client.registry.api import SchemaRegistry
-from kavka.client.registry.values import RegisteredSchema
+from kavka.client.registry.values import RegisteredSchema, context_of
 from kavka.client.schemas.framing import framed_by_id
 
 
@@ -70,7 +70,8 @@ async def _json(registry: SchemaRegistry, registered: RegisteredSchema) -> Calla
 async def _protobuf(registry: SchemaRegistry, registered: RegisteredSchema, message: str) -> Callable[[Any], bytes]:
     from kavka.client.schemas.protobuf import file_of, indexes_of, message_of, messages_in
 
-    file = await file_of(registry, await registry.schema(registered.id, form="serialized"))
+    context = context_of(registered.subject)
+    file = await file_of(registry, await registry.schema(registered.id, subject=context, form="serialized"))
     known = messages_in(file)
     if not known:
         raise ValueError("the Protobuf schema has no message")

@@ -7,8 +7,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from kavka.client.registry import RegisteredSchema, Schema, SchemaNotFound
+from kavka.client.registry import RegisteredSchema, Schema, SchemaNotFound, context_of
 from kavka.client.registry.blocking import SchemaRegistry
+from kavka.client.schemas.avro_references import whole
 from kavka.spark.connecting import OptionError
 from kavka.spark.ddl import SchemaError
 from kavka.spark.registry.json_schema import columns_of
@@ -41,7 +42,7 @@ def readable(registry: SchemaRegistry, form: str, found: RegisteredSchema) -> st
     if form == "avro":
         return json.dumps(avro_schema(registry, found.schema))
     if form == "protobuf":
-        return descriptor_set(registry, found.id, found.schema)
+        return descriptor_set(registry, found.id, found.schema, context_of(found.subject))
     from pyspark.sql.pandas.types import from_arrow_type
 
     others = {name: each.text for name, each in _referred(registry, found.schema)}
@@ -61,44 +62,18 @@ def _referred(registry: SchemaRegistry, schema: Schema, depth: int = 0) -> Itera
 
 def avro_schema(registry: SchemaRegistry, schema: Schema) -> Any:
     """An Avro schema with the types in it that it refers to."""
-    import fastavro
-
-    parsed = json.loads(schema.text)
-    if not schema.references:
-        return parsed
-    named: dict[str, Any] = {}
-    for _, each in _referred(registry, schema):
-        fastavro.parse_schema(json.loads(each.text), named)
-    known = dict(named)
-    return _inlined(fastavro.parse_schema(parsed, named), known)
+    return whole(schema.text, [each.text for _, each in _referred(registry, schema)])
 
 
-def _inlined(schema: Any, named: dict[str, Any]) -> Any:
-    """A parsed schema in which each name stands for its type where it comes first."""
-    if isinstance(schema, str):
-        return _inlined(named.pop(schema), named) if schema in named else schema
-    if isinstance(schema, list):
-        return [_inlined(each, named) for each in schema]
-    made = {key: each for key, each in schema.items() if not key.startswith("__")}
-    for key in ("items", "values"):
-        if key in made:
-            made[key] = _inlined(made[key], named)
-    if isinstance(made["type"], dict | list):
-        made["type"] = _inlined(made["type"], named)
-    if "fields" in made:
-        made["fields"] = [{**field, "type": _inlined(field["type"], named)} for field in made["fields"]]
-    return made
-
-
-def descriptor_set(registry: SchemaRegistry, id_: int, schema: Schema) -> str:
+def descriptor_set(registry: SchemaRegistry, id_: int, schema: Schema, context: str) -> str:
     """The file of a Protobuf schema and those that it imports, in base64; its own is the last one."""
     from google.protobuf import descriptor_pb2
 
     made = descriptor_pb2.FileDescriptorSet()
     files: dict[str, Any] = {}
-    for name, own in [*_ids(registry, schema), ("", id_)]:
+    for name, own, where in [*_ids(registry, schema), ("", id_, context)]:
         file = descriptor_pb2.FileDescriptorProto()
-        file.ParseFromString(base64.b64decode(registry.schema(own, form="serialized").text))
+        file.ParseFromString(base64.b64decode(registry.schema(own, subject=where, form="serialized").text))
         file.name = name or file.name or "schema.proto"
         for needed in file.dependency:
             _well_known(needed, files)
@@ -107,13 +82,13 @@ def descriptor_set(registry: SchemaRegistry, id_: int, schema: Schema) -> str:
     return base64.b64encode(made.SerializeToString()).decode()
 
 
-def _ids(registry: SchemaRegistry, schema: Schema, depth: int = 0) -> Iterator[tuple[str, int]]:
+def _ids(registry: SchemaRegistry, schema: Schema, depth: int = 0) -> Iterator[tuple[str, int, str]]:
     if depth > 32:
         raise SchemaError("the references of a schema lead too far")
     for reference in schema.references:
         found = registry.version(reference.subject, reference.version)
         yield from _ids(registry, found.schema, depth + 1)
-        yield reference.name, found.id
+        yield reference.name, found.id, context_of(reference.subject)
 
 
 def _well_known(name: str, files: dict[str, Any]) -> None:
@@ -135,20 +110,19 @@ def _well_known(name: str, files: dict[str, Any]) -> None:
 
 def message_names(descriptors: str) -> dict[tuple[int, ...], str]:
     """The messages of a set's last file by their places in it, as values name them."""
-    from google.protobuf import descriptor_pb2
+    from google.protobuf import descriptor_pb2, descriptor_pool
+
+    from kavka.client.schemas.protobuf import indexes_of, messages_in
 
     found = descriptor_pb2.FileDescriptorSet.FromString(base64.b64decode(descriptors))
-    file = found.file[-1]
-    names: dict[tuple[int, ...], str] = {}
-
-    def walk(messages: Any, place: tuple[int, ...], scope: str) -> None:
-        real = [each for each in messages if not each.options.map_entry]
-        for number, message in enumerate(real):
-            names[(*place, number)] = f"{scope}{message.name}"
-            walk(message.nested_type, (*place, number), f"{scope}{message.name}.")
-
-    walk(file.message_type, (), f"{file.package}." if file.package else "")
-    return names
+    pool = descriptor_pool.DescriptorPool()
+    try:
+        for file in found.file:
+            pool.Add(file)
+        last = pool.FindFileByName(found.file[-1].name)
+    except (TypeError, KeyError) as error:
+        raise SchemaError(f"the Protobuf schema cannot be read: {error}") from None
+    return {indexes_of(each): each.full_name for each in messages_in(last).values()}
 
 
 def first_message(descriptors: str) -> str:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from kavka.client.registry import Schema, SchemaNotFound
+from kavka.client.registry import Schema, SchemaNotFound, context_of
 from kavka.client.registry.blocking import SchemaRegistry
 from kavka.spark.avro_values import AvroReader, schema_from
 from kavka.spark.ddl import SchemaError, parse_schema
@@ -24,23 +24,27 @@ HEAD: Final = 5
 NO_ID: Final = "the value has no schema id in front"
 
 
-def registry_decoder(access: Access, form: str, schema: str, message: str | None) -> Decoder:
-    """The decoder of a format, with the schema that the driver has found for the columns."""
-    registry = opened(access)
+def registry_decoder(access: Access, form: str, schema: str, message: str | None, subject: str | None) -> Decoder:
+    """The decoder of a format, with the schema that the driver has found for the columns.
+
+    The ids in values count in the context of the subject, if one is named.
+    """
+    registry, context = opened(access), context_of(subject or "")
     match form:
         case "avro":
-            return AvroByRegistry(registry, schema)
+            return AvroByRegistry(registry, context, schema)
         case "protobuf":
-            return ProtobufByRegistry(registry, schema, message)
+            return ProtobufByRegistry(registry, context, schema, message)
         case _:
-            return JsonByRegistry(registry, schema)
+            return JsonByRegistry(registry, context, schema)
 
 
 class _Writers:
     """The schemas that values were written with, as far as they are known here."""
 
-    def __init__(self, registry: SchemaRegistry, form: str, made: Callable[[int, Schema], Any]) -> None:
+    def __init__(self, registry: SchemaRegistry, context: str, form: str, made: Callable[[int, Schema], Any]) -> None:
         self._registry = registry
+        self._context = context
         self._form = form
         self._made = made
         self._known: dict[int, Any] = {}
@@ -53,14 +57,18 @@ class _Writers:
         if id_ in self._known:
             return self._known[id_]
         try:
-            schema = self._registry.schema(id_)
+            schema = self._registry.schema(id_, subject=self._context)
         except SchemaNotFound:
             return f"the value was written with schema {id_}, which the registry does not have"
         if schema.type != TYPES[self._form]:
             return f"the value was written with schema {id_}, which is of type {schema.type}, not {TYPES[self._form]}"
         try:
             made = self._known[id_] = self._made(id_, schema)
-        except SchemaError as error:
+        except SchemaNotFound as error:
+            return (
+                f"the value was written with schema {id_}, which refers to one that the registry does not have: {error}"
+            )
+        except ValueError as error:
             return f"the value was written with schema {id_}, which cannot be read: {error}"
         return made
 
@@ -68,9 +76,10 @@ class _Writers:
 class _ByRegistry(Rows):
     """Reads each value by what its id stands for."""
 
-    def __init__(self, registry: SchemaRegistry, form: str) -> None:
+    def __init__(self, registry: SchemaRegistry, context: str, form: str) -> None:
         self._registry = registry
-        self._writers = _Writers(registry, form, self._reader)
+        self._context = context
+        self._writers = _Writers(registry, context, form, self._reader)
         self._now: dict[int, Any] = {}
 
     def decode(self, values: Values) -> tuple[Any, Bad]:
@@ -96,30 +105,40 @@ class _ByRegistry(Rows):
 class AvroByRegistry(_ByRegistry):
     """Avro by its own resolution: fields by name, defaults for those that the writer did not have, wider numbers."""
 
-    def __init__(self, registry: SchemaRegistry, schema: str) -> None:
-        super().__init__(registry, "avro")
+    def __init__(self, registry: SchemaRegistry, context: str, schema: str) -> None:
+        super().__init__(registry, context, "avro")
         self._schema = schema_from(schema)
         self._into = AvroReader(self._schema)
         self.kind = self._into.kind
 
     def _reader(self, id_: int, schema: Schema) -> Callable[[bytes], Any]:
-        written = avro_schema(self._registry, schema)
-        same = json.dumps(written, sort_keys=True) == json.dumps(self._schema, sort_keys=True)
-        reader = self._into if same else AvroReader(written, self._into)
+        from fastavro.schema import SchemaParseException
+
+        try:
+            written = avro_schema(self._registry, schema)
+            same = json.dumps(written, sort_keys=True) == json.dumps(self._schema, sort_keys=True)
+            reader = self._into if same else AvroReader(written, self._into)
+        except (SchemaParseException, KeyError, TypeError, AttributeError) as error:
+            raise SchemaError(f"it is no Avro schema: {error!r}") from None
         return lambda value: reader.read(value, HEAD)
 
 
 class ProtobufByRegistry(_ByRegistry):
     """Protobuf by the numbers of fields; the writer's schema says which message a value is."""
 
-    def __init__(self, registry: SchemaRegistry, descriptors: str, message: str | None) -> None:
-        super().__init__(registry, "protobuf")
+    def __init__(self, registry: SchemaRegistry, context: str, descriptors: str, message: str | None) -> None:
+        super().__init__(registry, context, "protobuf")
         self._message = message or first_message(descriptors)
         self._decoder = ProtobufDecoder(descriptors, self._message)
         self.kind = self._decoder.kind
 
     def _reader(self, id_: int, schema: Schema) -> Callable[[bytes], Any]:
-        names = message_names(descriptor_set(self._registry, id_, schema))
+        from google.protobuf.message import DecodeError
+
+        try:
+            names = message_names(descriptor_set(self._registry, id_, schema, self._context))
+        except DecodeError:
+            raise SchemaError("it is no file descriptor") from None
         wanted, read = self._message, self._decoder.read
 
         def one(value: bytes) -> Any:
@@ -134,10 +153,10 @@ class ProtobufByRegistry(_ByRegistry):
 class JsonByRegistry:
     """JSON, whose values tell of their fields themselves: their schemas only have to be there."""
 
-    def __init__(self, registry: SchemaRegistry, schema: str) -> None:
+    def __init__(self, registry: SchemaRegistry, context: str, schema: str) -> None:
         self._decoder = JsonDecoder(parse_schema(schema))
         self.kind = self._decoder.kind
-        self._writers = _Writers(registry, "json-schema", lambda id_, schema: True)
+        self._writers = _Writers(registry, context, "json-schema", lambda id_, schema: True)
 
     def decode(self, values: Values) -> tuple[Any, Bad]:
         """An Arrow array with a row for each value, null where it is bad, and which are bad and why."""

@@ -7,7 +7,9 @@ import datetime as dt
 import functools
 import io
 import json
+import math
 import re
+import struct
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
@@ -20,6 +22,7 @@ from kavka.client.registry.blocking import SchemaRegistry
 from kavka.spark.connecting import OptionError
 from kavka.spark.options import ValueFormat
 from kavka.spark.registry.access import connected
+from kavka.spark.registry.fitting import avro_misfit, message_misfit
 from kavka.spark.registry.json_schema import schema_of
 from kavka.spark.registry.languages import first_message, message_names, readable, registered
 from kavka.spark.values import message_class
@@ -33,7 +36,7 @@ def prepared(given: ValueFormat, kind: Any) -> ValueFormat:
         found = _found(registry, given, kind)
         schema = "" if given.form == "json-schema" else readable(registry, given.form, found)
     made = replace(given, schema_id=found.id, schema=schema)
-    _check(made, [field.name for field in kind])
+    _check(made, kind)
     return made
 
 
@@ -49,22 +52,17 @@ def _found(registry: SchemaRegistry, given: ValueFormat, kind: Any) -> Registere
     return registered(registry, given.form, given.subject, given.version)
 
 
-def _check(given: ValueFormat, columns: list[str]) -> None:
+def _check(given: ValueFormat, kind: Any) -> None:
     if given.form == "json-schema":
         return
     if given.form == "avro":
-        fields = json.loads(given.schema).get("fields", [])
-        names = [field["name"] for field in fields]
-        missing = [field["name"] for field in fields if "default" not in field and field["name"] not in columns]
+        said = avro_misfit(json.loads(given.schema), kind)
     else:
-        names = [field.name for field in message_class(given.schema, _message(given)).DESCRIPTOR.fields]
-        missing = []
-    extra = [name for name in columns if name not in names]
-    if extra or missing:
-        said = f"has no field {extra[0]!r}" if extra else f"needs a field {missing[0]!r}"
+        said = message_misfit(message_class(given.schema, _message(given)).DESCRIPTOR, kind)
+    if said is not None:
         raise OptionError(
-            f"the schema of {given.subject!r} {said}: leave out the column, or add it; value.schema.register registers "
-            "a schema of the columns"
+            f"the schema of {given.subject!r} {said}: leave out the column, add it or cast it; value.schema.register "
+            "registers a schema of the columns"
         )
 
 
@@ -78,9 +76,16 @@ def encoder(given: ValueFormat) -> Callable[[Any], list[bytes | None]]:
     head = b"\0" + given.schema_id.to_bytes(4, "big")
     encode = _ENCODERS[given.form](given)
 
+    def one(row: Any) -> bytes:
+        try:
+            return head + encode(row)
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, struct.error) as error:
+            said = " ".join(str(error).split())[:300]
+            raise ValueError(f"a row does not fit the schema of {given.subject!r}: {said}") from None
+
     def values(column: Any) -> list[bytes | None]:
         shape = _shaper(column.type)
-        return [None if row is None else head + encode(shape(row)) for row in column.to_pylist()]
+        return [None if row is None else one(shape(row)) for row in column.to_pylist()]
 
     return values
 
@@ -113,17 +118,28 @@ def _avro(given: ValueFormat) -> Encode:
 
 
 def _json(given: ValueFormat) -> Encode:
-    return lambda row: json.dumps(row, default=_said, ensure_ascii=False, separators=(",", ":")).encode()
+    return lambda row: _text(row).encode()
 
 
-def _said(item: Any) -> Any:
+def _text(item: Any) -> str:
+    """An item as JSON: by the library, but for decimals, of which it has none with all their digits."""
+    if isinstance(item, dict):
+        return "{" + ",".join(f"{_text(str(key))}:{_text(each)}" for key, each in item.items()) + "}"
+    if isinstance(item, list):
+        return "[" + ",".join(map(_text, item)) + "]"
+    if isinstance(item, Decimal):
+        return f"{item:f}"
+    if isinstance(item, float) and not math.isfinite(item):
+        raise ValueError(f"JSON has no number {item}: write null, or a text")
+    return json.dumps(item, default=_said, ensure_ascii=False)
+
+
+def _said(item: Any) -> str:
     """What JSON has no word for; each is read again by the rules for its type."""
     if isinstance(item, dt.datetime):
         return item.isoformat().replace("+00:00", "Z")
     if isinstance(item, dt.date):
         return item.isoformat()
-    if isinstance(item, Decimal):
-        return float(item) if Decimal(repr(float(item))) == item else str(item)
     if isinstance(item, bytes):
         return base64.b64encode(item).decode()
     raise TypeError(f"{type(item).__name__} cannot be written as JSON")
@@ -183,7 +199,13 @@ def _fill(message: Any, row: Any) -> None:
 def _scalar(field: Any, item: Any) -> Any:
     if field.enum_type is not None and isinstance(item, str):
         return field.enum_type.values_by_name[item].number
-    return int(item) if isinstance(item, Decimal) else item
+    if not isinstance(item, Decimal):
+        return item
+    if field.cpp_type in (field.CPPTYPE_FLOAT, field.CPPTYPE_DOUBLE):
+        return float(item)
+    if item != item.to_integral_value():
+        raise ValueError(f"field {field.name} is no number with digits after the point, {item} is")
+    return int(item)
 
 
 _ENCODERS: Final = {"avro": _avro, "json-schema": _json, "protobuf": _protobuf}

@@ -26,7 +26,7 @@ from kavka.client.registry import (
     SchemaRegistryError,
 )
 from kavka.client.registry.blocking import SchemaRegistry as Blocking
-from kavka.client.registry.http import MAX_BYTES
+from kavka.client.registry.http import MAX_BYTES, Session, addresses_of
 from kavka.client.registry.ways import now
 from kavka.model.settings import SettingError
 from kavka.testing.authority import Authority
@@ -338,3 +338,20 @@ def test_every_coroutine_has_a_blocking_face() -> None:
 def test_a_coroutine_that_needs_a_loop_is_refused_without_one() -> None:
     with pytest.raises(RuntimeError, match="event loop"):
         now(asyncio.sleep(0))
+
+
+def test_a_token_is_never_quoted() -> None:
+    assert addresses_of("http://h:1", None, " s3cret\n")[0].headers["Authorization"] == "Bearer s3cret"
+    for token in ("s3\ncret", "s3\x00cret", "s3\u2026cret", " "):
+        with pytest.raises(ValueError, match="the bearer token") as told:
+            Blocking("http://127.0.0.1:1", token=token)
+        assert "s3" not in str(told.value)
+
+
+def test_what_others_say_of_headers_is_not_passed_on() -> None:
+    with Kept() as server:
+        (address,) = addresses_of(f"http://127.0.0.1:{server.server_port}", None, None)
+        address.headers["Authorization"] = "Bearer s3\ncret"
+        with pytest.raises(RegistryUnreachable, match="ValueError") as told:
+            Session((address,), None, 5).ask("GET", "subjects")
+    assert "s3" not in str(told.value)
