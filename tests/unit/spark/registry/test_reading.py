@@ -13,6 +13,7 @@ import pytest
 from google.protobuf import descriptor_pb2
 
 from kavka.client.registry import SchemaRegistryError
+from kavka.spark.registry.access import opened
 from kavka.spark.registry.reading import registry_decoder
 
 AVRO = {"type": "record", "name": "R", "fields": [{"name": "x", "type": "int"}]}
@@ -46,6 +47,7 @@ def served() -> Iterator[Callable[[dict[str, Any]], str]]:
         return f"http://127.0.0.1:{server.server_port}"
 
     yield start
+    opened((("schema.registry.url", start({})),)).close()
     server.shutdown()
     thread.join()
     server.server_close()
