@@ -16,9 +16,9 @@ from kavka.cli.output import CommandError, Output, write_line
 from kavka.cli.places import parse_place
 from kavka.client import Consumer
 from kavka.console.places import PLACE
+from kavka.metadata.names import AUDIT
 from kavka.model.errors import UnknownTopicOrPartition
 
-TOPIC: Final = "__kavka_audit"
 POLL_SECONDS: Final = 0.2
 COLUMNS: Final = {"time": 24, "node": 4, "principal": 20, "host": 15, "api": 24, "resource": 30, "allowed": 7}
 """The columns for people, and how wide they are at least; what came of it is the last."""
@@ -70,9 +70,9 @@ def audit(
     async def work() -> None:
         async with Consumer(bootstrap, isolation="read_committed") as consumer:
             try:
-                await consumer.assign(TOPIC, start=place)
+                await consumer.assign(AUDIT, start=place)
             except UnknownTopicOrPartition:
-                raise CommandError(f"there is no topic {TOPIC}: set kavka.audit.topic.enable, or give --dir") from None
+                raise CommandError(f"there is no topic {AUDIT}: set kavka.audit.topic.enable, or give --dir") from None
             ends = None if follow else await consumer.end_offsets()
             while records := await consumer.read(ends=ends):
                 for record in records:
