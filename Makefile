@@ -21,9 +21,15 @@ PYTEST = $(BIN)/python -m pytest -q
 SIDE_BY_SIDE = --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 # sslyze needs older libraries than ours: it has an environment of its own. Without it its tests say so.
 SSLYZE := .cache/sslyze/bin/sslyze
+VERSITYGW := .cache/versitygw/versitygw
+AZURITE := .cache/azurite/node_modules/.bin/azurite-blob
 SMALL := tests/unit tests/architecture
 
-.PHONY: help demo demo-node demo-tiered unit test coverage check bench bench-kafka compat-jvm clean setup
+# uv installs in a third of pip's time; but it knows nothing of what pip is told in its own configuration.
+INSTALL_WITH_UV = $(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --no-build-isolation --editable '.[test]'
+INSTALL_WITH_PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable '.[test]'
+
+.PHONY: help demo demo-node demo-tiered unit test coverage check chaos-tiered bench bench-kafka object-servers kerberos compat-jvm compat-jvm-as-user clean setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +59,9 @@ check: setup ## Lint, formatting, types, architecture
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest -q tests/architecture
 
+chaos-tiered: setup ## Kill nodes that tier to a failing store, round after round (KAVKA_SCALE=full: 60 rounds, 15 minutes)
+	@$(PYTEST) tests/cluster/test_tiering_chaos.py
+
 bench: setup ## Measure start-up, memory, latency and throughput
 	@$(BIN)/python -m bench
 
@@ -60,9 +69,18 @@ bench-kafka: setup ## The same work on Kavka and on Apache Kafka, in turns; half
 	@$(BIN)/python tools/kafka_jars/fetch.py
 	@$(BIN)/python -m bench.rival $(ARGS)
 
+object-servers: $(VERSITYGW) $(AZURITE) ## Build the object stores of other people that tests use where they are there (needs Go and npm; some minutes)
+
+kerberos: setup ## Unpack Debian's Kerberos server and librdkafka, which tests use where they are there (needs apt-get and a C compiler; two minutes)
+	@$(BIN)/python tools/kerberos/fetch.py
+
 compat-jvm: setup ## Test with Kafka's own Java clients and tools (needs Java and Maven Central)
 	@$(BIN)/python tools/kafka_jars/fetch.py
 	@KAVKA_COMPAT_JVM=1 $(PYTEST) $(SIDE_BY_SIDE) --numprocesses=2 tests/compat/jvm
+
+compat-jvm-as-user: setup ## The cases of Kafka's tools again, as a user with exactly the rights of the table
+	@$(BIN)/python tools/kafka_jars/fetch.py
+	@KAVKA_COMPAT_JVM=1 KAVKA_COMPAT_AS_USER=1 $(PYTEST) tests/compat/jvm/test_tool_*.py
 
 clean: ## Remove everything that make created
 	@rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis bench/out
@@ -71,12 +89,20 @@ clean: ## Remove everything that make created
 
 setup: $(READY) $(KERNELS)
 
+$(VERSITYGW):
+	@echo "Building versitygw"
+	@GOBIN="$(CURDIR)/$(@D)" go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
+
+$(AZURITE):
+	@echo "Installing Azurite"
+	@npm install --silent --no-audit --no-fund --prefix .cache/azurite azurite@3.35.0
+
 $(READY): pyproject.toml
 	@test -x $(BIN)/python || { test -n "$(PYTHON)" || { echo "Kavka needs Python 3.11 or newer (with venv)" >&2; exit 1; }; \
 		echo "Creating $(VENV) with $(PYTHON)"; "$(PYTHON)" -m venv $(VENV); }
 	@echo "Installing Kavka and its test tools into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'setuptools>=77' 'Cython>=3.1'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable '.[test]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'setuptools>=77' 'Cython>=3.1' uv
+	@$(INSTALL_WITH_UV) || { echo "uv could not install it; pip does"; $(INSTALL_WITH_PIP); }
 	@if command -v krb5-config >/dev/null && command -v cc >/dev/null; then \
 		echo "Building gssapi"; $(BIN)/python -m pip install --quiet --disable-pip-version-check 'gssapi>=1.8' \
 		|| echo "gssapi cannot be built: Kerberos is not tested"; \

@@ -5,16 +5,23 @@ Each extension is optional: without a C compiler the build goes on and the plain
 
 from __future__ import annotations
 
+import os
+
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError
 
-KERNELS = ("arrow", "batches", "frames", "json", "responses", "walk")
+KERNELS = ("arrow", "batches", "framed", "frames", "json", "responses", "walk")
 
 
 class BuildKernels(build_ext):
-    """Builds what can be built."""
+    """Builds what can be built, on all cores."""
+
+    def finalize_options(self) -> None:
+        """Take as many cores as there are, unless told otherwise."""
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
 
     def build_extension(self, ext: Extension) -> None:
         """Build one, and let a compiler that cannot be started count as one that failed."""

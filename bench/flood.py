@@ -98,9 +98,9 @@ def rate(node: Node, secured: Secured, count: int) -> float:
 
 
 @contextlib.contextmanager
-def flooding(ports: list[int]) -> Iterator[None]:
+def flooding(ports: list[int], count: int = CONNECTIONS) -> Iterator[None]:
     """The flood in a process of its own, from when all its connections are open."""
-    command = [sys.executable, "-m", "bench.flood", str(CONNECTIONS), *map(str, ports)]
+    command = [sys.executable, "-m", "bench.flood", str(count), *map(str, ports)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

@@ -2,7 +2,9 @@
 
 A node of each runs side by side; each question is put to both in turns, now to this one first, now to that one. What
 counts is the median of the pairs' ratios: a busy machine disturbs both halves of a pair, and no single one decides.
-`--quotas`: what quotas that nobody reaches cost, on this tree unless another is named.
+`--quotas`, `--acls`: what quotas cost that nobody reaches, or an authorizer with 10,000 ACLs, on this tree unless
+another is named. `--console`: what it costs to be looked at, by a live tail and a page of the console and a scrape each
+second.
 """
 
 from __future__ import annotations
@@ -16,11 +18,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench import watched
+from bench.acls import CONFIG as AUTHORIZER
+from bench.acls import create_rules
 from bench.batches import FULL_BATCHES
 from bench.fetches import MIB, drain, fill, walk
 from bench.groups import CONFIG, gather_consumers, raise_open_files
 from bench.groups import measure as measure_groups
-from bench.node import Bench, Node
+from bench.node import Bench, Node, PreciseNode
 from bench.pipelined import measure
 from bench.tiny_requests import TINY
 from kavka.client import DEFAULT, QuotaEntity, blocking
@@ -31,16 +36,6 @@ ENOUGH = 0.97
 FEWEST_PAIRS = 7
 GROUPS = 20
 UNREACHED = {"producer_byte_rate": 1e12, "consumer_byte_rate": 1e12, "request_percentage": 1e6}
-
-
-@dataclass(frozen=True, slots=True)
-class PreciseNode(Node):
-    """A node whose CPU time is told in nanoseconds: short runs need more than clock ticks."""
-
-    def cpu_seconds(self) -> float:
-        """What all threads that there are have run so far."""
-        tasks = Path(f"/proc/{self.pid}/task").iterdir()
-        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
 
 Run = Callable[[], float]
@@ -78,19 +73,37 @@ QUESTIONS: dict[str, Callable[[Node], Run]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Burden:
+    """What a node has to heed, or to show, that changes no answer."""
+
+    quotas: bool = False
+    acls: bool = False
+    console: bool = False
+
+
 @contextlib.contextmanager
-def serving(tree: Path, *, quotas: bool = False) -> Iterator[PreciseNode]:
-    """A node that runs the code of a tree; its clients may have quotas, but none that they reach."""
-    with Cluster(config=CONFIG, env={"PYTHONPATH": str(tree / "src")}, timeout=120) as cluster:
-        if quotas:
-            with blocking.Client(cluster.bootstrap) as client:
+def serving(tree: Path, burden: Burden) -> Iterator[PreciseNode]:
+    """A node that runs the code of a tree; its clients may have quotas that they do not reach, and need rights."""
+    config = {**CONFIG, **(AUTHORIZER if burden.acls else {}), **(watched.CONFIG if burden.console else {})}
+    with contextlib.ExitStack() as held:
+        cluster = held.enter_context(Cluster(config=config, env={"PYTHONPATH": str(tree / "src")}, timeout=120))
+        if burden.console:
+            watched.settled(cluster)
+            watcher = watched.Watcher(cluster)
+            held.callback(lambda: print(f"seen: {watcher.events} events, {watcher.scrapes} scrapes", flush=True))
+            held.enter_context(watcher.looking())
+        with blocking.Client(cluster.bootstrap) as client:
+            if burden.quotas:
                 client.admin.alter_quotas(QuotaEntity(user=DEFAULT, client_id=DEFAULT), UNREACHED)
+            if burden.acls:
+                create_rules(client.admin)
         yield PreciseNode(cluster.bootstrap, cluster.pid)
 
 
-def compare(ask: Callable[[Node], Run], base: Path, pairs: int, *, quotas: bool) -> list[float]:
+def compare(ask: Callable[[Node], Run], base: Path, pairs: int, burden: Burden) -> list[float]:
     """How many times as much this tree does for its CPU time as the other, in each pair."""
-    with serving(base) as before, serving(HERE, quotas=quotas) as after:
+    with serving(base, Burden()) as before, serving(HERE, burden) as after:
         then, now = ask(before), ask(after)
         then(), now()  # both are warm
         ratios = []
@@ -109,16 +122,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.pairs", description=__doc__)
     parser.add_argument("--base", type=Path, metavar="TREE", help="a checkout to compare with, built")
     parser.add_argument("--quotas", action="store_true", help="set quotas on this tree's node, out of anybody's reach")
+    parser.add_argument("--acls", action="store_true", help="have this tree's node ask an authorizer with 10,000 ACLs")
+    parser.add_argument("--console", action="store_true", help="have this tree's node looked at while it is measured")
     parser.add_argument("--pairs", type=int, default=2 * FEWEST_PAIRS + 1)
     parser.add_argument("--only", action="append", choices=QUESTIONS, metavar="NAME", help=", ".join(QUESTIONS))
     options = parser.parse_args(arguments)
-    if options.base is None and not options.quotas:
+    burden = Burden(quotas=options.quotas, acls=options.acls, console=options.console)
+    if options.base is None and burden == Burden():
         parser.error("name a checkout to compare with: --base TREE")
     base, pairs = (options.base or HERE).resolve(), max(options.pairs, FEWEST_PAIRS)
     raise_open_files(GROUPS * 10 + 200)
     slower = False
     for name in options.only or QUESTIONS:
-        ratios = sorted(compare(QUESTIONS[name], base, pairs, quotas=options.quotas))
+        ratios = sorted(compare(QUESTIONS[name], base, pairs, burden))
         low, median, high = statistics.quantiles(ratios, n=4)
         slower |= median < ENOUGH
         print(

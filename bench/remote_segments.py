@@ -19,11 +19,11 @@ from kavka.catalog.records import encode_event
 from kavka.catalog.segment import RemoteSegment, SegmentState, TopicIdPartition
 from kavka.client import Admin, Pool, Producer, TopicPartition
 from kavka.client.offsets import list_offsets
+from kavka.metadata.names import REMOTE_LOG_METADATA, REMOTE_LOG_METADATA_CLIENT
 from kavka.model.errors import KafkaError
 from kavka.model.types import Uuid
 from kavka.testing import Cluster
 
-METADATA = "__remote_log_metadata"
 METADATA_PARTITIONS = 50
 TOPIC = "archive"
 PARTITIONS = 100
@@ -73,14 +73,14 @@ def events(name: TopicIdPartition, count: int) -> list[bytes]:
 
 async def fill(bootstrap: str, count: int) -> None:
     """Write the events, and wait until the node has read them."""
-    async with Pool(bootstrap) as pool, Producer(pool) as producer:
+    async with Pool(bootstrap, client_id=f"{REMOTE_LOG_METADATA_CLIENT}1") as pool, Producer(pool) as producer:
         admin = Admin(pool)
         topic = await admin.create_topic(TOPIC, partitions=PARTITIONS, configs=TIERED)
         await ready(bootstrap)
         for index in range(PARTITIONS):
             home = metadata_partition(topic.id, index, METADATA_PARTITIONS)
             for event in events(TopicIdPartition(topic.id, index, TOPIC), count // PARTITIONS):
-                await producer.send(METADATA, event, partition=home)
+                await producer.send(REMOTE_LOG_METADATA, event, partition=home)
         await producer.flush()
 
 

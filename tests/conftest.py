@@ -19,10 +19,12 @@ settings.load_profile("kavka")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TOGETHER = {
-    "spark": ("exactly_once", "jobs", "lake", "sink", "source", "stream"),
+    "spark": ("exactly_once", "jobs", "lake", "page", "sink", "source", "stream"),
     "compat/jvm/differential": ("differential", "planted"),
 }
 """Files by folder whose tests share what takes long to start: they run in one worker, and begin first."""
+PAGES = "tests/docs/test_pages.py"
+"""Its tests share nothing: a page has a node of its own."""
 SHORT = ("tests/architecture", "tests/unit")
 """What is left for the end, where it keeps all workers busy."""
 
@@ -30,6 +32,8 @@ SHORT = ("tests/architecture", "tests/unit")
 def _scope(node_id: str) -> str:
     """The tests that run in one worker: those of a file, or of files that share something."""
     file = node_id.partition("::")[0]
+    if file == PAGES:
+        return node_id
     for folder, stems in TOGETHER.items():
         if file.startswith(f"tests/{folder}/") and file.endswith(tuple(f"/test_{stem}.py" for stem in stems)):
             return folder

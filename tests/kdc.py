@@ -1,7 +1,7 @@
 """A real Kerberos server on loopback, started by tests without root.
 
-It runs what Debian's krb5-kdc and krb5-admin-server have: as installed, or unpacked (`dpkg -x`) under the directory
-that KAVKA_KRB5_ROOT names.
+It runs what Debian's krb5-kdc and krb5-admin-server have: as installed, or as `make kerberos` unpacks it, under .cache
+or where KAVKA_KRB5_ROOT says.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from pathlib import Path
 from kavka.testing.local import free_ports
 
 REALM = "KAVKA.TEST"
-ROOT = os.environ.get("KAVKA_KRB5_ROOT", "")
+UNPACKED = Path(__file__).parents[1] / ".cache" / "krb5"
+ROOT = os.environ.get("KAVKA_KRB5_ROOT") or (str(UNPACKED) if UNPACKED.is_dir() else "")
 LIBRARIES = f"{ROOT}/usr/lib/x86_64-linux-gnu"
 TOOLS = ("krb5kdc", "kdb5_util", "kadmin.local", "kinit")
 
 
-def _tool(name: str) -> str | None:
+def tool(name: str) -> str | None:
+    """Where one of the programs is, None if it is not there."""
     folders = [f"{ROOT}/usr/sbin", f"{ROOT}/usr/bin"] if ROOT else [os.environ.get("PATH", ""), "/usr/sbin", "/sbin"]
     return shutil.which(name, path=":".join(folders))
 
@@ -34,12 +36,12 @@ def missing() -> str | None:
     try:
         import gssapi
     except ImportError as error:
-        return f"needs pip install 'kavka[gssapi]', which needs libkrb5-dev: {error}"
+        return f"needs make kerberos, or pip install 'kavka[gssapi]', which needs libkrb5-dev: {error}"
     assert gssapi
-    lacking = [name for name in TOOLS if _tool(name) is None]
+    lacking = [name for name in TOOLS if tool(name) is None]
     if lacking:
         packages = "krb5-kdc krb5-admin-server krb5-user"
-        return f"needs apt install {packages}, or these unpacked under KAVKA_KRB5_ROOT; no {lacking[0]} here"
+        return f"needs make kerberos, or apt install {packages}; no {lacking[0]} here"
     return None
 
 
@@ -52,13 +54,18 @@ class Kdc:
     environment: dict[str, str] = field(default_factory=dict)
     """What programs need to find it."""
 
-    def run(self, tool: str, *arguments: str, stdin: str = "") -> str:
+    @property
+    def for_programs(self) -> dict[str, str]:
+        """All of the environment of programs that were unpacked with it."""
+        return {**os.environ, **self.environment, **_libraries()}
+
+    def run(self, name: str, *arguments: str, stdin: str = "") -> str:
         """Run one of Kerberos' programs."""
-        path = _tool(tool)
+        path = tool(name)
         assert path is not None
         done = subprocess.run(
             [path, *arguments],
-            env={**os.environ, **self.environment, **_libraries()},
+            env=self.for_programs,
             input=stdin,
             capture_output=True,
             text=True,
@@ -83,7 +90,11 @@ class Kdc:
 
 
 def _libraries() -> dict[str, str]:
-    return {"LD_LIBRARY_PATH": LIBRARIES} if ROOT else {}
+    if not ROOT:
+        return {}
+    path = f"{ROOT}/usr/bin:{ROOT}/usr/sbin:{os.environ.get('PATH', '')}"
+    of_python = f"{ROOT}/python:{os.environ.get('PYTHONPATH', '')}"
+    return {"LD_LIBRARY_PATH": LIBRARIES, "SASL_PATH": f"{LIBRARIES}/sasl2", "PATH": path, "PYTHONPATH": of_python}
 
 
 @contextmanager
@@ -107,7 +118,7 @@ def kdc(folder: Path) -> Iterator[Kdc]:
     environment = {"KRB5_CONFIG": str(client), "KRB5_KDC_PROFILE": str(server), "KRB5RCACHENAME": "none:"}
     running = Kdc(folder, port, environment)
     running.run("kdb5_util", "create", "-s", "-r", REALM, "-P", "master")
-    path = _tool("krb5kdc")
+    path = tool("krb5kdc")
     assert path is not None
     process = subprocess.Popen(
         [path, "-n", "-P", str(folder / "kdc.pid")],

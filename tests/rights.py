@@ -1,12 +1,11 @@
 """What each API takes the right to, as one table: a request, the rights that it needs, and the error for each of them.
 
-Everybody who asks is a user of its own, with exactly some rights: `variants` has a user for each case who has all of
-them, and one for each right that is missing.
+`rights_in_part` has more rows, of rights that only a part of an answer takes; `rights_asked` says who asks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,10 +13,16 @@ from kavka.model.types import Uuid
 from kavka.protocol.registry import API, Api
 from kavka.protocol.schema import REQUIRED, Array, Message, Struct, build_default, fields_of
 from kavka.records.builder import BatchBuilder
-from kavka.security.acl import CLUSTER_NAME, REFUSED, Operation, ResourceType
+from kavka.security.acl import CLUSTER_NAME, REFUSED, WILDCARD, Operation, ResourceType
 
 TOPIC, NEW_TOPIC, GROUP, TXN, OWNER = "rights-topic", "rights-new", "rights-group", "rights-txn", "User:owner"
-SHARE, STREAMS = "rights-share", "rights-streams"
+SHARE, STREAMS, COUNTING, COUNTS = "rights-share", "rights-streams", "rights-counting", "rights-counts"
+LIVE_CONSUMERS, LIVE_SHARE, LIVE_STREAMS = "rights-live-consumers", "rights-live-share", "rights-live-streams"
+"""Groups with a member that is subscribed to the topic."""
+MAY_NOT_CREATE = f"; Unauthorized to CREATE on topics {COUNTS}."
+MEMBER = "mmmmmmmmmmmmmmmmmmmmmA"
+TOPIC_ID = Uuid(b"the topic's id!!")
+"""Stands for the id that the topic turns out to have."""
 REFUSALS = frozenset(error.code for error in REFUSED.values())
 BY_STEM = {api.stem: api for api in API.values()}
 
@@ -85,8 +90,8 @@ class Case:
     def api(self) -> Api:
         return BY_STEM[self.stem]
 
-    def request(self) -> Any:
-        return build(self.api.request(), self.body)
+    def request(self, topic_id: Uuid) -> Any:
+        return build(self.api.request(), self.body, topic_id)
 
     def code(self, missing: int) -> int:
         return self.codes[missing] if self.codes else self.needs[missing].code
@@ -95,12 +100,12 @@ class Case:
         return f"{self.stem}{'-' if self.how else ''}{self.how}"
 
 
-def build(cls: type, values: dict[str, Any]) -> Any:
+def build(cls: type, values: dict[str, Any], topic_id: Uuid = TOPIC_ID) -> Any:
     """A message of plain values, with defaults for what is not given."""
     made: Any = build_default(cls)
     for field in fields_of(cls):
         if field.name in values:
-            setattr(made, field.name, _value(field.type, values[field.name]))
+            setattr(made, field.name, _value(field.type, values[field.name], topic_id))
         elif field.nullable and field.default is REQUIRED:
             setattr(made, field.name, None)
     unknown = values.keys() - {field.name for field in fields_of(cls)}
@@ -108,10 +113,12 @@ def build(cls: type, values: dict[str, Any]) -> Any:
     return made
 
 
-def _value(kind: Any, value: Any) -> Any:
+def _value(kind: Any, value: Any, topic_id: Uuid) -> Any:
     if isinstance(kind, Array) and value is not None:
-        return [_value(kind.element, one) for one in value]
-    return build(kind.cls, value) if isinstance(kind, Struct) and isinstance(value, dict) else value
+        return [_value(kind.element, one, topic_id) for one in value]
+    if isinstance(kind, Struct) and isinstance(value, dict):
+        return build(kind.cls, value, topic_id)
+    return topic_id if value == TOPIC_ID else value
 
 
 def batch(**values: Any) -> bytes:
@@ -342,6 +349,16 @@ CASES = [
         shown=lambda answer: {one.principal_name for one in answer.tokens},
     ),
     Case(
+        "describe_delegation_token",
+        3,
+        {"owners": None},
+        (Right(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, WILDCARD),),
+        (0,),
+        shown=lambda answer: {one.principal_name for one in answer.tokens} & {"owner"},
+        how="by-token",
+    ),
+    Case("create_delegation_token", 3, {"owner_principal_type": None, "owner_principal_name": None}, (), how="own"),
+    Case(
         "alter_client_quotas",
         1,
         {"entries": [{"entity": [{"entity_type": "user", "entity_name": "x"}], "ops": []}], "validate_only": True},
@@ -354,8 +371,27 @@ CASES = [
         {"group_id": SHARE, "member_id": "a" * 22, "subscribed_topic_names": [TOPIC]},
         (on_group("READ", SHARE), on_topic("DESCRIBE")),
     ),
+    *(
+        Case(stem, version, {"group_ids": [group]}, (on_group("DESCRIBE", group), on_topic("DESCRIBE")), how="live")
+        for stem, version, group in (
+            ("consumer_group_describe", 1, LIVE_CONSUMERS),
+            ("share_group_describe", 1, LIVE_SHARE),
+            ("streams_group_describe", 0, LIVE_STREAMS),
+        )
+    ),
     Case("share_group_describe", 1, {"group_ids": [SHARE]}, (on_group("DESCRIBE", SHARE),)),
-    Case("share_fetch", 1, {"group_id": SHARE, "member_id": "a" * 22, "max_records": 1}, (on_group("READ", SHARE),)),
+    Case(
+        "share_fetch",
+        1,
+        {
+            "group_id": SHARE,
+            "member_id": MEMBER,
+            "max_records": 1,
+            "max_bytes": 1000,
+            "topics": [{"topic_id": TOPIC_ID, "partitions": [{"partition_index": 0}]}],
+        },
+        (on_group("READ", SHARE), on_topic("READ")),
+    ),
     Case(
         "share_acknowledge",
         1,
@@ -368,7 +404,6 @@ CASES = [
         {"groups": [{"group_id": SHARE, "topics": [{"topic_name": TOPIC, "partitions": [0]}]}]},
         (on_group("DESCRIBE", SHARE), on_topic("DESCRIBE")),
     ),
-    # what these two need of a topic shows only for a group that is there and empty
     Case("alter_share_group_offsets", 0, {"group_id": SHARE}, (on_group("READ", SHARE),)),
     Case("delete_share_group_offsets", 0, {"group_id": SHARE}, (on_group("DELETE", SHARE),)),
     Case(
@@ -385,6 +420,28 @@ CASES = [
             "warmup_tasks": [],
         },
         (on_group("READ", STREAMS), on_topic("DESCRIBE")),
+    ),
+    Case(
+        "streams_group_heartbeat",
+        0,
+        {
+            "group_id": COUNTING,
+            "member_id": "a" * 22,
+            "rebalance_timeout_ms": 1000,
+            "process_id": "p",
+            "topology": {
+                "subtopologies": [
+                    {"subtopology_id": "0", "source_topics": [TOPIC], "state_changelog_topics": [{"name": COUNTS}]}
+                ]
+            },
+            "active_tasks": [],
+            "standby_tasks": [],
+            "warmup_tasks": [],
+        },
+        (on_group("READ", COUNTING), on_topic("DESCRIBE"), on_topic("DESCRIBE", COUNTS), on_topic("CREATE", COUNTS)),
+        codes=(30, 29, 29, 0),
+        shown=lambda answer: not [one for one in answer.status if one.status_detail.endswith(MAY_NOT_CREATE)],
+        how="with a topic to be made",
     ),
     Case("streams_group_describe", 0, {"group_ids": [STREAMS]}, (on_group("DESCRIBE", STREAMS), on_topic("DESCRIBE"))),
     Case("delete_groups", 2, {"groups_names": ["gone"]}, (Right(Operation.DELETE, ResourceType.GROUP, "gone"),)),
@@ -448,93 +505,30 @@ CASES = [
 ]
 
 
-class Operations(NamedTuple):
-    """A response that tells what its reader may do (KIP-430)."""
-
-    stem: str
-    version: int
-    body: dict[str, Any]
-    told: Callable[[Any], int]
-    rights: tuple[Right, ...]
-    expected: tuple[str, ...]
-
-    @property
-    def bits(self) -> int:
-        return sum(1 << Operation[name] for name in self.expected)
-
-    def request(self) -> Any:
-        return build(BY_STEM[self.stem].request(), self.body)
-
-    def __str__(self) -> str:
-        return f"{self.stem}-{'-'.join(map(str, self.rights)) or 'nothing'}"
-
-
-def _of_topic(answer: Any) -> int:
-    return int(answer.topics[0].topic_authorized_operations)
-
-
-def _of_cluster(answer: Any) -> int:
-    return int(answer.cluster_authorized_operations)
-
-
-def _of_group(answer: Any) -> int:
-    return int(answer.groups[0].authorized_operations)
-
-
-_TOPIC_ASKED = {"topics": [{"name": TOPIC}], "include_topic_authorized_operations": True}
-_CLUSTER_ASKED = {"topics": [], "include_cluster_authorized_operations": True}
-_GROUP_ASKED = {"groups": [GROUP], "include_authorized_operations": True}
-
-OPERATIONS = [
-    *(
-        Operations(stem, version, body, _of_topic, rights, expected)
-        for stem, version, body in (
-            ("metadata", 9, _TOPIC_ASKED),
-            ("describe_topic_partitions", 0, {"topics": [{"name": TOPIC}]}),
-        )
-        for rights, expected in (
-            ((on_topic("READ"),), ("READ", "DESCRIBE")),
-            ((on_topic("DESCRIBE"), on_topic("ALTER_CONFIGS")), ("DESCRIBE", "ALTER_CONFIGS", "DESCRIBE_CONFIGS")),
-            (
-                (on_topic("ALL"),),
-                ("READ", "WRITE", "CREATE", "DESCRIBE", "DELETE", "ALTER", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"),
-            ),
-        )
-    ),
-    *(
-        Operations(stem, version, body, _of_cluster, rights, expected)
-        for stem, version, body in (
-            ("metadata", 9, _CLUSTER_ASKED),
-            ("describe_cluster", 0, {"include_cluster_authorized_operations": True}),
-        )
-        for rights, expected in (
-            ((), ()),
-            ((on_cluster("CREATE"),), ()),  # only those are told who may describe
-            ((on_cluster("DESCRIBE"),), ("DESCRIBE",)),
-            ((on_cluster("ALTER"), on_cluster("IDEMPOTENT_WRITE")), ("ALTER", "DESCRIBE", "IDEMPOTENT_WRITE")),
-            (
-                (on_cluster("ALL"),),
-                (
-                    "CREATE",
-                    "CLUSTER_ACTION",
-                    "DESCRIBE_CONFIGS",
-                    "ALTER_CONFIGS",
-                    "IDEMPOTENT_WRITE",
-                    "ALTER",
-                    "DESCRIBE",
-                ),
-            ),
-        )
-    ),
-    *(
-        Operations(stem, version, body, _of_group, rights, expected)
-        for stem, version, body in (("describe_groups", 5, _GROUP_ASKED),)
-        for rights, expected in (
-            ((on_group("READ"),), ("READ", "DESCRIBE")),
-            ((on_group("ALL"),), ("READ", "DESCRIBE", "DELETE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS")),
-        )
-    ),
+_NOT_OURS = {"cluster_id": "AAAAAAAAAAAAAAAAAAAAAA"}
+CONTROLLERS_LOGGER = {"resources": [on_resource(8, "1")], "validate_only": True}
+CONTROLLER_CASES = [
+    Case(stem, BY_STEM[stem].max_version, body, (on_cluster("CLUSTER_ACTION"),), how="controller")
+    for stem, body in (
+        ("fetch", _NOT_OURS),
+        ("vote", _NOT_OURS),
+        ("begin_quorum_epoch", _NOT_OURS),
+        ("end_quorum_epoch", _NOT_OURS),
+        ("alter_partition", {"broker_id": 99}),
+        ("envelope", {}),
+        ("fetch_snapshot", _NOT_OURS),
+        ("broker_registration", {**_NOT_OURS, "broker_id": 99}),
+        ("broker_heartbeat", {"broker_id": 99}),
+        ("allocate_producer_ids", {"broker_id": 99}),
+        ("controller_registration", {"controller_id": 99}),
+        ("assign_replicas_to_dirs", {"broker_id": 99}),
+        ("update_raft_voter", _NOT_OURS),
+        ("incremental_alter_configs", CONTROLLERS_LOGGER),
+    )
 ]
+"""What only controllers serve, or take another right for: a right that is there leads to an error of another kind."""
+CONTROLLER_VARIANTS = [(case, missing, f"c{missing}") for case in CONTROLLER_CASES for missing in (True, False)]
+
 
 NOBODY_IS_ASKED = {
     "api_versions": "it is how connections begin",
@@ -547,51 +541,3 @@ NOBODY_IS_ASKED = {
     "sasl_handshake": "it is how clients log in",
 }
 """The APIs of brokers that take no right."""
-
-
-class Variant(NamedTuple):
-    """A case as one user asks it."""
-
-    case: Case
-    missing: int | None
-    """Which of the rights the user does not have; None for one who has them all."""
-    user: str
-
-    @property
-    def rights(self) -> list[Right]:
-        return [right for index, right in enumerate(self.case.needs) if index != self.missing]
-
-    def __str__(self) -> str:
-        lacks = "" if self.missing is None else f"-without-{self.case.needs[self.missing]}"
-        return f"{self.case}{lacks}"
-
-    def check(self, response: Any) -> None:
-        """Assert that exactly what is missing is refused."""
-        found = refusals(response)
-        if self.missing is None:
-            assert found == set(), f"refused with {found}"
-            assert self.case.shown is None or self.case.shown(response)
-            return
-        code = self.case.code(self.missing)
-        assert found == ({code} if code else set())
-        assert code or (self.case.shown is not None and not self.case.shown(response))
-
-
-def variants() -> Iterator[Variant]:
-    """Every case with all rights, and with each of them missing."""
-    number = 0
-    for case in CASES:
-        for missing in (*range(len(case.needs)), None):  # who has all rights may make what others then find
-            yield Variant(case, missing, f"u{number}")
-            number += 1
-
-
-def readers() -> Iterator[tuple[Operations, str]]:
-    """Every case of operations, with its user."""
-    yield from ((case, f"o{number}") for number, case in enumerate(OPERATIONS))
-
-
-def grants() -> Iterator[tuple[str, Right]]:
-    """The rights of all users."""
-    yield from ((variant.user, right) for variant in variants() for right in variant.rights)
-    yield from ((user, right) for case, user in readers() for right in case.rights)

@@ -8,18 +8,24 @@ import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.scale import FULL
 
 from kavka.testing.local import free_ports
 
 SERVERS = ["moto", "versitygw"]
 BUCKET = "tiers"
 ACCESS_KEY, SECRET_KEY = "kavka", "kavka-secret-key"
-BINARY = Path(__file__).parent.parent / ".cache" / "versitygw" / "versitygw"
+ROOT = Path(__file__).parent.parent
+PLACES = {
+    "versitygw": ".cache/versitygw/versitygw",
+    "azurite-blob": ".cache/azurite/node_modules/.bin/azurite-blob",
+}
+"""Where `make object-servers` puts servers that are not on the path."""
 PATIENCE = 30.0
 
 
@@ -52,23 +58,34 @@ def moto() -> Iterator[str]:
 
 @contextmanager
 def versitygw(folder: Path) -> Iterator[str]:
-    """versitygw, in a process of its own; `go install github.com/versity/versitygw/cmd/versitygw` makes it."""
-    program = shutil.which("versitygw") or (str(BINARY) if BINARY.exists() else None)
-    if program is None:
-        pytest.skip(f"versitygw is neither on the path nor at {BINARY.relative_to(BINARY.parents[2])}")
+    """versitygw, in a process of its own."""
+    program = built("versitygw")
     root, (port,) = folder / "versitygw", free_ports(1)
     (root / BUCKET).mkdir(parents=True)
     keys = {"ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY}
-    with (folder / "versitygw.log").open("wb") as log:
-        process = subprocess.Popen(
-            [program, "--port", f"127.0.0.1:{port}", "--quiet", "posix", str(root)],
-            env={**os.environ, **keys},
-            stdout=log,
-            stderr=log,
-        )
+    arguments = ["--port", f"127.0.0.1:{port}", "--quiet", "posix", str(root)]
+    with served([program, *arguments], port, folder / "versitygw.log", keys):
+        yield f"http://127.0.0.1:{port}"
+
+
+def built(name: str) -> str:
+    """A server's program; it is built where everything is run and its tools are there."""
+    program, place = shutil.which(name), ROOT / PLACES[name]
+    if program is None and not place.exists() and FULL:
+        subprocess.run(["make", "-C", str(ROOT), PLACES[name]], check=False)
+    if program is None and not place.exists():
+        pytest.skip(f"{name} is neither on the path nor in {PLACES[name]}: make object-servers (takes Go and npm)")
+    return program or str(place)
+
+
+@contextmanager
+def served(command: list[str], port: int, log: Path, more: Mapping[str, str] | None = None) -> Iterator[None]:
+    """A process that takes connections, until the block ends."""
+    with log.open("wb") as file:
+        process = subprocess.Popen(command, env={**os.environ, **(more or {})}, stdout=file, stderr=file)
         try:
             await_open(process, port)
-            yield f"http://127.0.0.1:{port}"
+            yield
         finally:
             process.kill()
             process.wait()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -46,11 +47,11 @@ def batch_bytes(records: int = 1) -> int:
     return len(builder.build())
 
 
-async def until(holds: Callable[[], Awaitable[Any]], what: str = "") -> Any:
+async def until(holds: Callable[[], Awaitable[Any]], what: str = "", *, patience: float = PATIENCE) -> Any:
     """Wait for something to become true."""
     found: Any = None
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(patience):
             while not (found := await holds()):
                 await asyncio.sleep(0.02)
     except TimeoutError:
@@ -61,8 +62,9 @@ async def until(holds: Callable[[], Awaitable[Any]], what: str = "") -> Any:
 class World:
     """A cluster, as clients see it."""
 
-    def __init__(self, bootstrap: str, pool: Pool) -> None:
+    def __init__(self, bootstrap: str, pool: Pool, metrics: str | None = None) -> None:
         self.bootstrap = bootstrap
+        self.metrics = metrics
         self.pool = pool
         self.admin = Admin(pool)
 
@@ -114,6 +116,12 @@ class World:
 
         await until(is_so, f"offset {which} of {topic} is {offset}")
 
+    async def metric(self, name: str) -> float:
+        """A number without labels of the page of metrics."""
+        with await asyncio.to_thread(urllib.request.urlopen, f"http://{self.metrics}/metrics") as page:
+            text = page.read().decode()
+        return float(next(line.split()[1] for line in text.splitlines() if line.startswith(f"{name} ")))
+
     async def read(
         self, topic: str = TOPIC, partition: int = 0, *, start: int = 0, committed: bool = False
     ) -> list[bytes | None]:
@@ -142,9 +150,9 @@ async def serving(texts: Mapping[str, str], store: ObjectStore | None = None) ->
     async with asyncio.TaskGroup() as tasks:
         node = Node(node_config(texts), RealDisk(), SystemClock(), store=store)
         tasks.create_task(node.run(reports.put_nowait, stopping))
-        bootstrap = (await reports.get()).bootstrap
+        report = await reports.get()
         try:
-            async with Pool(bootstrap) as pool:
-                yield World(bootstrap, pool)
+            async with Pool(report.bootstrap) as pool:
+                yield World(report.bootstrap, pool, report.metrics)
         finally:
             stopping.set()

@@ -121,6 +121,7 @@ CLUSTER: Final = Dashboard(
             [
                 Panel("Partitions led", [Line(of("kavka_partitions_led"))]),
                 Panel("Logs on disk", [Line(of("kavka_log_bytes"))], "bytes"),
+                Panel("Processor", [Line(rate("kavka_cpu_seconds_total", by="instance"))], "percentunit"),
                 Panel("Memory", [Line(of("kavka_resident_bytes"))], "bytes"),
                 Panel(
                     "How late the loop runs (99 %)",
@@ -199,7 +200,12 @@ REQUESTS: Final = Dashboard(
                 ),
                 Panel(
                     "Log-ins",
-                    [Line(rate("kavka_sasl_logins_total", by="listener,outcome"), "{{listener}} {{outcome}}")],
+                    [
+                        Line(
+                            rate("kavka_sasl_logins_total", by="listener,mechanism,outcome"),
+                            "{{listener}} {{mechanism}} {{outcome}}",
+                        )
+                    ],
                     "cps",
                 ),
                 Panel("Memory of requests", [Line(of("kavka_request_memory_bytes"))], "bytes"),

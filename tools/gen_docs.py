@@ -31,6 +31,7 @@ from kavka.model.settings import (  # noqa: E402
     tiered,
     topic,
 )
+from kavka.model.settings.rules import AT_START, OF_A_LISTENER, OF_A_LISTENER_PREFIX  # noqa: E402
 from kavka.protocol.registry import API, OURS, Api  # noqa: E402
 
 LONG_MAX: Final = (1 << 63) - 1
@@ -96,7 +97,7 @@ contradicts other settings is refused as a whole.
 ## Accepted without effect
 
 These keys of Kafka are understood, checked and reported by DescribeConfigs, but this version does not act on them.
-Setting one is a warning at start.
+Setting one is a warning in the node's log, at the start and while it runs.
 
 {idle_keys()}"""
 
@@ -132,7 +133,9 @@ def topic_row(setting: Setting[Any]) -> list[str]:
 
 def broker_row(setting: Setting[Any]) -> list[str]:
     """One broker key."""
-    in_force = IN_FORCE[setting.update]
+    in_force = IN_FORCE[Update.READ_ONLY if setting in AT_START else setting.update]
+    if setting in OF_A_LISTENER:
+        in_force = f"{in_force}, with `{OF_A_LISTENER_PREFIX}` before it"
     return [f"`{setting.name}`", setting.kind.name, default_of(setting), setting.allowed, in_force, setting.doc]
 
 

@@ -96,6 +96,10 @@ def _format(file: Path) -> None:
         raise BenchError(f"Apache Kafka's format failed: {done.stdout}{done.stderr}")
 
 
+def class_path() -> list[str]:
+    """What a JVM is told that runs classes of Kafka's."""
+    return [f"-Dlog4j2.configurationFile={fetch.LOGGING}", "-Dkavka.log.level=warn", "-cp", f"{fetch.folder()}/*"]
+
+
 def _command(main_class: str, *arguments: str) -> list[str]:
-    logging = [f"-Dlog4j2.configurationFile={fetch.LOGGING}", "-Dkavka.log.level=warn"]
-    return ["java", *JVM, *logging, "-cp", f"{fetch.folder()}/*", main_class, *arguments]
+    return ["java", *JVM, *class_path(), main_class, *arguments]

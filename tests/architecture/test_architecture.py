@@ -38,7 +38,7 @@ ALLOWED = {
     "replica": "model pacing protocol records metadata replication storage tiered client kernels telemetry",
     "quorum": "model pacing protocol records metadata raft controller storage net client telemetry",
     "runtime": "model pacing protocol records metadata coordinator share catalog replica tiered client telemetry",
-    "console": "model client telemetry",
+    "console": "model client net telemetry",
     "spark": "model records kernels client catalog tiered telemetry",
 }
 EDGES = {"console", "spark"}  # they stand beside the broker, not below it

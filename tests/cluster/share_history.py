@@ -69,6 +69,20 @@ class ShareHistory:
         """The records that somebody got."""
         return {one.where for one in self.deliveries}
 
+    @property
+    def rejected(self) -> set[Where]:
+        """The records that somebody rejected within its lock, and was answered so."""
+        return self._surely(REJECT)
+
+    @property
+    def accepted(self) -> set[Where]:
+        """The records that somebody accepted within its lock, and was answered so."""
+        return self._surely(ACCEPT)
+
+    def _surely(self, how: int) -> set[Where]:
+        judge = _Judge(self, {})
+        return {word.where for word in self.said if word.how == how and word.holds and judge.was_locked(word)}
+
     def faults(self, leaders: Leaders) -> list[str]:
         """Everything that must not have happened until now."""
         judge = _Judge(self, leaders)
@@ -77,6 +91,7 @@ class ShareHistory:
         ]
         for where in judge.deliveries:
             found += judge.held_twice(where)
+            found += judge.answered_another(where)
             found += judge.counted_wrong(where, self._limit)
             found += judge.came_after_accepting(where)
             found += judge.ended_twice(where)
@@ -105,7 +120,8 @@ class ShareHistory:
         """Until when a lock lasted if nobody ended it."""
         end = one.sent + self._lock_seconds
         for word in words:
-            if word.how == RENEW and word.holds and one.came <= word.sent < end:
+            # What is renewed too late may lie before the start offset, where anything is answered without an error.
+            if word.how == RENEW and word.holds and one.came <= word.sent and word.answered < end:
                 end = word.sent + self._lock_seconds
         return end
 
@@ -135,6 +151,24 @@ class _Judge:
             if other.came < min(end, other_end) and self._same_leader(one, other)
         ]
 
+    def answered_another(self, where: Where) -> list[str]:
+        """A leader took one member's word for the record while another one surely had its lock there.
+
+        Whoever had it before, also from a leader before this one: its lock was gone.
+        """
+        said = self._said[where]
+        found = []
+        for one in self.deliveries[where]:
+            until = self._history.held_until(one, said)
+            found += [
+                f"{where} had two locks: {one} until {until}, and {word} was answered as written"
+                for word in said
+                if word.holds and word.member != one.member and one.came < word.sent and word.answered < until
+                if self._led(one) and not self._changes(where[0], one.sent, word.answered)
+                if not any(other.sent > one.sent and other.member == word.member for other in self.deliveries[where])
+            ]
+        return found
+
     def counted_wrong(self, where: Where, limit: int) -> list[str]:
         """A delivery that does not count, or more of them than can have been forgotten."""
         deliveries = self.deliveries[where]
@@ -143,9 +177,12 @@ class _Judge:
             for one, other in pairwise(deliveries)
             if other.sent > one.came and other.delivery_count <= one.delivery_count and self._same_leader(one, other)
         ]
-        changes = self._changes(where[0], min(one.sent for one in deliveries), deliveries[-1].came)
-        if len(deliveries) > limit + changes:
-            found.append(f"{where} was delivered {len(deliveries)} times, while its leader changed {changes} times")
+        # One that led before and does not know yet that it does not cannot have a delivery counted by anybody.
+        led = [one for one in deliveries if self._led(one)]
+        changes = self._changes(where[0], min(one.sent for one in led), led[-1].came) if led else 0
+        if len(led) > limit + changes:
+            events = self._history.of(where)
+            found.append(f"{where} was delivered {len(led)} times, while its leader changed {changes} times: {events}")
         return found
 
     def came_after_accepting(self, where: Where) -> list[str]:
@@ -163,10 +200,11 @@ class _Judge:
 
         What is said of records before the start offset has no effect, and is answered without an error.
         """
-        ends = [word for word in self._said[where] if word.how in FINAL and word.holds and self._locked(word)]
+        ends = [word for word in self._said[where] if word.how in FINAL and word.holds and self.was_locked(word)]
         return [f"{where} was done with twice: {ends}"] if len(ends) > 1 else []
 
-    def _locked(self, word: Said) -> bool:
+    def was_locked(self, word: Said) -> bool:
+        """Whether its member had the record all the time, if no leader has forgotten that."""
         own = [said for said in self._said[word.where] if said.member == word.member]
         return any(
             one.came <= word.sent and word.answered < self._history.locked_until(one, own)

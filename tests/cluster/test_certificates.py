@@ -17,7 +17,7 @@ from kavka.cli.commands import run as run_command
 from kavka.client import blocking
 from kavka.testing import Cluster
 from kavka.testing.authority import Authority, Issued
-from kavka.testing.local import lay_out
+from kavka.testing.local import lay_out, read_layout
 from kavka.testing.secured import Secured
 
 Both = tuple[Cluster, Secured]
@@ -70,8 +70,11 @@ def until(look: Callable[[], bool]) -> None:
 
 
 def shows(cluster: Cluster, node: int, issued: Issued) -> bool:
-    address = cluster.bootstrap.split(",")[cluster.nodes.index(node)]
-    return shown(address) == ssl.PEM_cert_to_DER_cert(issued.certificate_pem)
+    """Whether both of a node's listeners show a certificate, that of controllers as well."""
+    (found,) = (one for one in read_layout(cluster.data_dir) if one.id == node)
+    assert found.controller is not None
+    mine = ssl.PEM_cert_to_DER_cert(issued.certificate_pem)
+    return all(shown(address) == mine for address in (found.listen, found.controller))
 
 
 def rotate(cluster: Cluster, made: Secured) -> dict[int, Issued]:
@@ -149,18 +152,19 @@ def test_certificates_are_replaced_under_load_and_bad_ones_never_get_live(secure
         }
         for count, text in enumerate(bad.values(), 1):
             (made.folder / file_of(broken)).write_text(text)
-            until(lambda count=count: kept(cluster, broken) >= count)  # type: ignore[misc]
+            until(lambda count=count: min(kept(cluster, broken)) >= count)  # type: ignore[misc]
         assert all(shows(cluster, node, first[node]) for node in cluster.nodes)
-        assert [kept(cluster, node) for node in cluster.nodes if node != broken] == [0, 0]
+        assert [kept(cluster, node) for node in cluster.nodes if node != broken] == [[0, 0], [0, 0]]
         rotate(cluster, made)
         load.await_new_clients()
     assert load.failures == []
     assert cluster.running
 
 
-def kept(cluster: Cluster, node: int) -> int:
-    """How often a node has kept what its listener for clients has."""
-    return cluster.node(node).log.count("listener SASL_SSL: keeping the current keystore and truststore")
+def kept(cluster: Cluster, node: int) -> list[int]:
+    """How often a node has kept what each of its listeners has."""
+    log = cluster.node(node).log
+    return [log.count(f"listener {name}: keeping the current keystore") for name in ("SASL_SSL", "CONTROLLER")]
 
 
 def reloads(cluster: Cluster, node: int) -> int:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import os
 import random
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import pytest
 from cluster.share_history import ACCEPT, RELEASE, Delivery, LeaderChange, Said, ShareHistory, Where
 from cluster.share_members import Members, watched
 from kavka.cli.dump import dump
-from kavka.client import Admin, ConfigResource, Producer, ResourceType
+from kavka.client import Admin, ConfigResource, Consumer, Producer, ResourceType, TopicPartition
 from kavka.model.errors import KafkaError
 from kavka.model.types import Uuid
 from kavka.testing import Cluster
@@ -22,7 +24,9 @@ from scale import rounds
 
 PARTITIONS = 8
 MEMBERS = rounds(40, 10)
-DISRUPTIONS = rounds(30, 2)
+SECONDS = int(os.environ.get("KAVKA_SECONDS", rounds(1200, 5)))
+"""So long nodes are disrupted, one after the other."""
+JUDGED_EVERY = rounds(10, 1)
 RECORDS = rounds(200, 150)
 """Between two disruptions."""
 LONGEST_PAUSE = rounds(11, 3)
@@ -64,8 +68,10 @@ async def disrupt(cluster: Cluster, rng: random.Random) -> None:
 
 async def prepared(admin: Admin) -> Uuid:
     await admin.create_topic("jobs", partitions=PARTITIONS, replication_factor=3)
+    await admin.create_topic("dead", partitions=3, replication_factor=3)
     group = ConfigResource(ResourceType.GROUP, "g")
-    await admin.alter_configs(group, set={"share.auto.offset.reset": "earliest"})
+    settings = {"share.auto.offset.reset": "earliest", "errors.deadletterqueue.topic.name": "dead"}
+    await admin.alter_configs(group, set=settings)
     return (await admin.describe_topics(["jobs"]))["jobs"].id
 
 
@@ -112,7 +118,23 @@ async def settled(admin: Admin, history: ShareHistory, produced: list[Where]) ->
     return "" if times == 2 else f"lag by partition: {lags}"
 
 
-@pytest.mark.timeout(rounds(1800, 300))
+async def dead_letters(bootstrap: str) -> Counter[Where]:
+    """The records that have dead letters, and how many each."""
+    async with Consumer(bootstrap, isolation="read_committed") as consumer:
+        places = [TopicPartition("dead", index) for index in range(3)]
+        ends = await consumer.end_offsets(*places)
+        await consumer.assign(*places, start="start")
+        found: Counter[Where] = Counter()
+        while any(consumer.position(tp) < end for tp, end in ends.items()):
+            for record in await consumer.read():
+                named = {
+                    name: int(text or b"") for name, text in record.headers if name.endswith(("partition", "offset"))
+                }
+                found[named["__dlq.errors.partition"], named["__dlq.errors.offset"]] += 1
+        return found
+
+
+@pytest.mark.timeout(SECONDS + 600)
 def test_every_record_is_done_with_once_whatever_nodes_and_members_do(
     cluster: Cluster, rng: random.Random, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,10 +143,14 @@ def test_every_record_is_done_with_once_whatever_nodes_and_members_do(
 
     async def disturbed(topic: Uuid) -> list[Where]:
         produced: list[Where] = []
-        for _ in range(DISRUPTIONS):
+        until = time.monotonic() + SECONDS
+        for number in itertools.count(1):
             produced += await produce(cluster.bootstrap, RECORDS)
             await disrupt(cluster, rng)
-            assert history.faults(leaders_of(cluster, topic)) == []
+            if number % JUDGED_EVERY == 0:
+                assert history.faults(leaders_of(cluster, topic)) == []
+            if time.monotonic() > until:
+                break
         return produced
 
     async def scenario() -> None:
@@ -144,6 +170,10 @@ def test_every_record_is_done_with_once_whatever_nodes_and_members_do(
             assert len(leaders) == PARTITIONS
             assert history.faults(leaders) == []
             assert (left, history.lost(produced)) == ("", [])
+            dead = await dead_letters(cluster.bootstrap)
+            assert [where for where, count in dead.items() if count > 1] == []
+            assert history.rejected - set(dead) == set()
+            assert set(dead) & history.accepted == set()
 
     asyncio.run(scenario())
 
@@ -158,7 +188,10 @@ ACCEPTED = Said((0, 0), "a", ACCEPT, 2.0, 2.1, True)
     [
         ([FIRST, ACCEPTED], [], None),
         ([FIRST, ACCEPTED, AGAIN], [], "two locks"),
-        ([FIRST, ACCEPTED, AGAIN._replace(node=2, delivery_count=1)], [LeaderChange(1.15, 2)], None),
+        ([FIRST, AGAIN._replace(node=2, delivery_count=1)], [LeaderChange(1.15, 2)], None),
+        ([FIRST, ACCEPTED, AGAIN._replace(node=2, delivery_count=1)], [LeaderChange(1.15, 2)], "two locks"),
+        ([FIRST, ACCEPTED._replace(holds=False), AGAIN._replace(node=2)], [LeaderChange(1.15, 2)], None),
+        ([FIRST, ACCEPTED, AGAIN._replace(node=2)], [LeaderChange(1.15, 2), LeaderChange(1.9, 1)], None),
         ([FIRST, Said((0, 0), "a", RELEASE, 1.15, 1.16, True), AGAIN], [], None),
         ([FIRST, AGAIN._replace(sent=6.2, came=6.3)], [], None),
         ([FIRST, AGAIN._replace(sent=6.2, came=6.3, delivery_count=1)], [], "counted wrong"),
@@ -182,6 +215,15 @@ ACCEPTED = Said((0, 0), "a", ACCEPT, 2.0, 2.1, True)
             [FIRST, FIRST._replace(sent=6.0, came=6.1, delivery_count=2), FIRST._replace(sent=11.0, came=12.0)],
             [],
             "3 times",
+        ),
+        (
+            [
+                FIRST._replace(node=2),
+                FIRST._replace(sent=6.0, came=6.1),
+                FIRST._replace(sent=11.0, came=12.0, delivery_count=2),
+            ],
+            [],
+            None,
         ),
     ],
 )

@@ -1,7 +1,7 @@
 """The cases of Kafka's own integration tests of tiered storage (storage module, 4.3), each on a topic of one cluster.
 
 Where Kafka's tests look into a broker's objects, these ask as clients do: special offsets, records, what lies in the
-store. Left out is Kafka's AlterLogDirTest.
+store. The last ones, from new replicas on, are not among Kafka's.
 """
 
 from __future__ import annotations
@@ -76,6 +76,10 @@ class Case:
                 at_ms = times_ms[number - first] if times_ms is not None else NOW_MS + number
                 await producer.send_and_wait(self.topic, value_of(number), partition=partition, timestamp=at_ms)
 
+    def forget(self, end: int, partition: int = 0) -> None:
+        """The log has lost what was written from an offset on: others are numbered like it."""
+        self._written[partition] = end
+
     async def configure(self, configs: dict[str, str]) -> None:
         await self.admin.alter_configs(ConfigResource(ResourceType.TOPIC, self.topic), set=configs)
 
@@ -128,6 +132,22 @@ class Case:
         await until(is_so, f"{node} leads {tp}")
         await self.world.pool.refresh([self.topic])
 
+    async def move(self, node: int, partition: int = 0) -> None:
+        """A node's replica goes to the other disk of the node."""
+        tp = TopicPartition(self.topic, partition)
+
+        async def places() -> dict[str, bool]:
+            (dirs,) = (await self.admin.describe_log_dirs([tp], nodes=[node])).values()
+            return {each.path: tp in each.replicas and not each.replicas[tp].is_future for each in dirs}
+
+        (target,) = (path for path, there in (await places()).items() if not there)
+        await self.admin.move_replicas(node, {tp: target})
+
+        async def is_there() -> bool:
+            return (await places())[target]
+
+        await until(is_there, f"{tp} is in {target}")
+
     async def found(self, which: int) -> tuple[int, int]:
         """Leader epoch and offset that ListOffsets finds."""
         tp = TopicPartition(self.topic, 0)
@@ -145,7 +165,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, 
         "replica.lag.time.max.ms": "3000",
         "replica.fetch.wait.max.ms": "200",
     }
-    with Cluster(nodes=3, config=config, data_dir=folder / "cluster", timeout=120) as made:
+    with Cluster(nodes=3, config=config, disks=2, data_dir=folder / "cluster", timeout=120) as made:
         yield made, folder / "store"
 
 
@@ -403,9 +423,11 @@ def test_fetch_from_leader_with_corrupted_checkpoint(play: Play) -> None:
         await case.consumed(0, 3)
         await asyncio.to_thread(case.cluster.stop, 2)
         await asyncio.to_thread(case.cluster.stop, 1)
-        (folder,) = {path.parent for path in case.cluster.data_dir.rglob("node-1/**/recovery-point-offset-checkpoint")}
-        for name in ("replication-offset-checkpoint", "recovery-point-offset-checkpoint", ".kafka_cleanshutdown"):
-            (folder / name).unlink()
+        found = {path.parent for path in case.cluster.data_dir.rglob("node-1/**/recovery-point-offset-checkpoint")}
+        assert found
+        for folder in found:
+            for name in ("replication-offset-checkpoint", "recovery-point-offset-checkpoint", ".kafka_cleanshutdown"):
+                (folder / name).unlink(missing_ok=True)
         await asyncio.to_thread(case.cluster.start, 1)
         await asyncio.to_thread(case.cluster.start, 2)
         await case.leads(1)
@@ -413,5 +435,71 @@ def test_fetch_from_leader_with_corrupted_checkpoint(play: Play) -> None:
         await case.stored(*range(4))
         await case.disk_starts_at(4)
         await case.consumed(0, 5)
+
+    play(scenario)
+
+
+def test_alter_log_dir(play: Play) -> None:
+    async def scenario(case: Case) -> None:
+        await case.create([2, 1])
+        await case.produce(3)
+        await case.stored(0, 1)
+        await case.disk_starts_at(2)
+        await case.move(1)
+        await case.reassign([1, 2])
+        await case.leads(1)
+        await case.produce(1)
+        await case.disk_starts_at(3)
+        await case.stored(0, 1, 2)
+        await case.consumed(0, 4)
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(("after_tiered", "log_start"), [(False, 0), (True, 0), (True, 2)])
+def test_a_new_replica_begins_where_it_is_told_to(play: Play, after_tiered: bool, log_start: int) -> None:
+    """KIP-1023: what is tiered and still on the leader's disk need not be copied to the new replica's."""
+    switch = {"follower.fetch.last.tiered.offset.enable": str(after_tiered).lower()}
+
+    async def scenario(case: Case) -> None:
+        await case.admin.alter_configs(ConfigResource(ResourceType.BROKER, ""), set=switch)
+        await case.create([1])
+        await case.configure({"local.retention.bytes": str(3 * batch_bytes())})
+        await case.produce(7)
+        await case.world.becomes(LATEST_TIERED, 5, case.topic)
+        await case.disk_starts_at(4)
+        if log_start > 0:
+            await case.admin.delete_records({TopicPartition(case.topic, 0): log_start})
+        await case.reassign([2, 1])
+        await case.leads(2)
+        assert [(await case.found(each))[1] for each in (EARLIEST, EARLIEST_LOCAL)] == [
+            log_start,
+            6 if after_tiered else 4,
+        ]
+        await case.consumed(log_start, 7 - log_start)
+
+    play(scenario)
+
+
+def test_an_unclean_leader_reads_its_own_history_out_of_the_tier(play: Play) -> None:
+    async def scenario(case: Case) -> None:
+        await case.create([1, 2])
+        await case.configure({"unclean.leader.election.enable": "true", "min.insync.replicas": "1"})
+        await case.produce(4)
+        await case.disk_starts_at(3)
+        await asyncio.to_thread(case.cluster.stop, 2)
+        await case.produce(4)
+        await case.stored(*range(7))  # the last four are known to the leader alone, three of them are in the store
+        await asyncio.to_thread(case.cluster.kill, 1)
+        await asyncio.to_thread(case.cluster.start, 2)
+        await case.leads(2)
+        case.forget(4)
+        await case.produce(3)
+        await case.disk_starts_at(6)
+        await case.consumed(0, 7)
+        await asyncio.to_thread(case.cluster.start, 1)
+        await case.reassign([1, 2])
+        await case.leads(1)
+        await case.consumed(0, 7)
 
     play(scenario)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import sys
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
 from tests.scale import rounds
-from tests.tiering import EARLIEST, EARLIEST_LOCAL, FAST, until
+from tests.tiering import EARLIEST, EARLIEST_LOCAL, FAST, PATIENCE, until
 
 from cluster.load import Load
 from cluster.looking import admin, await_healthy, create, leader_of
@@ -29,9 +32,11 @@ from kavka.tiered.objects.opening import open_segments
 from kavka.tiered.scrub import damaged, finished, orphans
 
 METADATA = "__remote_log_metadata"
-ROUNDS = rounds(full=60, ci=1)
+ROUNDS = int(os.environ.get("KAVKA_ROUNDS", rounds(full=60, ci=1)))
 PARTITIONS = 2
 WRITERS = ["w0", "w1"]
+ENOUGH_TO_EXPIRE = 2_000
+"""So many records, of ten bytes or more, are longer than what passing retains and a segment."""
 TIERED = {
     "remote.storage.enable": "true",
     "min.insync.replicas": "2",
@@ -54,8 +59,13 @@ NODES = {
 
 @pytest.mark.timeout(300 + 60 * ROUNDS)
 def test_what_was_acknowledged_is_read_and_the_store_agrees_with_the_catalogue(
-    tmp_path: Path, rng: random.Random
+    tmp_path: Path, rng: random.Random, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    def tell(line: str) -> None:
+        with capsys.disabled():
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
+
     flag, store = tmp_path / "failing", tmp_path / "store"
     flag.touch()
     config = {**NODES, "kavka.remote.storage.url": f"file://{store}"}
@@ -66,7 +76,7 @@ def test_what_was_acknowledged_is_read_and_the_store_agrees_with_the_catalogue(
             create(client, topic, partitions, **TIERED, **({"retention.bytes": "12288"} if topic == "passing" else {}))
         workers = Workers("write", WRITERS, cluster.bootstrap, tmp_path, rng)
         try:
-            disturb(cluster, client, workers, rng)
+            orders = disturb(cluster, client, workers, rng, tell)
             flag.unlink()
             history = settled(cluster.bootstrap, workers, WRITERS, list(TRANSACTED), tmp_path)
         finally:
@@ -74,20 +84,26 @@ def test_what_was_acknowledged_is_read_and_the_store_agrees_with_the_catalogue(
         assert check(history) == []
         assert count_of(history, "committed") > ROUNDS
         asyncio.run(settles(cluster.bootstrap, store))
+        tell("store and catalogue agree")
+        assert orders.check() > 0
         read_again = str(tmp_path / "again.history")
         asyncio.run(read_all(cluster.bootstrap, list(TRANSACTED), History(read_again)))  # now most of it is remote
         assert check(load([*workers.histories, read_again])) == []
+        tell(f"{count_of(history, 'committed')} committed transactions read again")
 
 
-def disturb(cluster: Cluster, client: AdminClient, workers: Workers, rng: random.Random) -> None:
-    """Kill nodes and writers under load, while segments are copied, expire and go with their topics."""
+def disturb(
+    cluster: Cluster, client: AdminClient, workers: Workers, rng: random.Random, tell: Callable[[str], None]
+) -> Load:
+    """Kill nodes and writers under load, while segments are copied, expire and go with their topics; the load."""
     small = {"batch.size": 2_000}
     with (
         Load(cluster.bootstrap, "orders", PARTITIONS, rate=300, **small) as load,
-        Load(cluster.bootstrap, "passing", 1, rate=100, **small),
+        Load(cluster.bootstrap, "passing", 1, rate=300, **small) as passing,
     ):
         load.await_acks(200)
         for number in range(ROUNDS):
+            began = time.monotonic()
             gone = f"gone-{number}"
             create(client, gone, 1, **TIERED)
             with Load(cluster.bootstrap, gone, 1, rate=1_000, **small) as short:
@@ -101,27 +117,37 @@ def disturb(cluster: Cluster, client: AdminClient, workers: Workers, rng: random
             cluster.start(victim)
             for topic in TOPICS:
                 await_healthy(client, topic, 3)
+            tell(f"round {number + 1} of {ROUNDS}: node {victim} killed, {time.monotonic() - began:.0f} s")
+        passing.await_acks(max(0, ENOUGH_TO_EXPIRE - passing.count))
         load.finish()
-    assert load.check() > 0
+    tell(f"{load.check()} records of orders read in order while the store fails")
+    return load
 
 
 async def settles(bootstrap: str, store: Path) -> None:
-    """After a while the disk has let go, and catalogue and store say the same."""
+    """After a while the disk has let go, catalogue and store say the same, and every segment is whole."""
     async with Pool(bootstrap) as pool:
         await until(lambda: has_let_go(pool), "old segments are in the store alone")
         with ThreadPoolExecutor(4) as threads:
             segments = open_segments(f"file://{store}", threads)
 
-            async def agrees() -> bool:
-                catalogue = await read_catalogue(pool)
-                if unfinished(catalogue):
-                    return False
-                held = list(catalogue.partitions.values())
-                left = [one.info.key async for one in orphans(segments, held)]
-                bad = [one async for one in damaged(segments, finished(held), deep=True)]
-                return not left and not bad and await has_expired(pool)
+            differ: list[str] = []
 
-            await until(agrees, "store and catalogue agree")
+            async def agreed() -> Catalogue | None:
+                catalogue = await read_catalogue(pool)
+                differ[:] = unfinished(catalogue)
+                differ.extend([] if await has_expired(pool) else ["nothing of passing has expired"])
+                if not differ:
+                    differ.extend([str(one.info) async for one in orphans(segments, catalogue.partitions.values())])
+                    differ.extend([one.key for one in await segments.objects.abandoned(remove=False)])
+                return None if differ else catalogue
+
+            try:
+                catalogue = await until(agreed, patience=PATIENCE + 10 * ROUNDS)
+            except AssertionError as never:
+                raise AssertionError("store and catalogue differ in\n" + "\n".join(differ)) from never
+            held = finished(catalogue.partitions.values())
+            assert [one async for one in damaged(segments, held, deep=True)] == []
 
 
 async def has_let_go(pool: Pool) -> bool:
@@ -137,7 +163,7 @@ async def has_expired(pool: Pool) -> bool:
     return (await list_offsets(pool, {passing: EARLIEST}))[passing].offset > 0
 
 
-def unfinished(catalogue: Catalogue) -> int:
-    """How many segments are being copied or deleted."""
+def unfinished(catalogue: Catalogue) -> list[str]:
+    """The segments that are being copied or deleted."""
     held = catalogue.partitions.values()
-    return sum(one.state.name != "COPY_SEGMENT_FINISHED" for each in held for one in each.segments())
+    return [str(one) for each in held for one in each.segments() if one.state.name != "COPY_SEGMENT_FINISHED"]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from json_names import documented
 from kavka.client import DelegationToken, blocking
 from kavka.model.errors import DelegationTokenNotFound, DelegationTokenRequestNotAllowed, SaslAuthenticationFailed
 from kavka.testing import Cluster
@@ -86,12 +87,17 @@ def test_the_command_line_has_tokens(secured: Both, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    (made_,) = json.loads(kavka("create", "--max-lifetime", "2", "--output", "json"))
+    created = kavka("create", "--max-lifetime", "2", "--output", "json")
+    documented("kavka tokens create", created)
+    (made_,) = json.loads(created)
     assert made_["owner"] == "User:alice"
     while made_["id"] not in kavka("list", "--owner", "User:alice"):
         time.sleep(0.05)
+    documented("kavka tokens list", kavka("list", "--output", "json"))
     assert "is good until" in kavka("renew", made_["hmac"], "--for", "1")
-    assert "ends at" in kavka("expire", made_["hmac"])
+    documented("kavka tokens renew $HMAC", kavka("renew", made_["hmac"], "--output", "json"))
+    assert "ends at" in kavka("expire", made_["hmac"], "--in", "1")
+    documented("kavka tokens expire $HMAC", kavka("expire", made_["hmac"], "--output", "json"))
 
 
 def test_tokens_are_asked_for_at_brokers_also_where_controllers_listen_in_plain_text(tmp_path: Path) -> None:

@@ -69,6 +69,27 @@ def test_a_node_that_cannot_start_is_one_line_and_the_others_do_not_stay(tmp_pat
     assert len(said) < 500
 
 
+def test_a_cluster_grows_where_it_listens(tmp_path: Path) -> None:
+    process = up(tmp_path, "--nodes", "1", "--listen", "127.0.0.1:0")
+    try:
+        first = ready(tmp_path, process)["bootstrap"]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+        process = up(tmp_path, "--nodes", "2", "--override", "num.partitions=5")
+        report = ready(tmp_path, process)
+        assert report["bootstrap"].split(",")[0] == first
+        with blocking.Client(report["bootstrap"]) as client:
+            assert client.admin.create_topic("orders", replication_factor=2).partitions == 5
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+        elsewhere = up(tmp_path, "--listen", "127.0.0.1:1")
+        assert elsewhere.wait(60) == 1
+        said = (tmp_path / "up.log").read_text().splitlines()[-1]
+        assert said.endswith(f"is a cluster that listens from {first} on; leave it out")
+    finally:
+        process.kill()
+
+
 def test_a_cluster_can_be_moved_and_shows_only_what_is_new(tmp_path: Path) -> None:
     process = up(tmp_path, "--nodes", "2", "--listen", "0.0.0.0:0")
     try:

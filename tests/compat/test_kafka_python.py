@@ -308,3 +308,19 @@ def test_the_cluster_is_described(admin: KafkaAdminClient, kavka: Any) -> None:
     (metadata,) = admin.describe_metadata_quorum()["topics"]
     assert metadata["topic_name"] == "__cluster_metadata"
     assert metadata["partitions"][0]["leader_id"] == described["controller_id"]
+
+
+def test_a_small_fetch_limit_stops_no_partition(create: Any, consumer: Any, kavka: Any) -> None:
+    topic = create(10)
+    producer = KafkaProducer(bootstrap_servers=kavka.bootstrap)
+    for partition in range(10):
+        producer.send(topic, b"v" * 400, partition=partition)
+    producer.close()
+    reader = consumer(fetch_max_bytes=500)
+    reader.assign([TopicPartition(topic, partition) for partition in range(10)])
+    reader.seek_to_beginning()
+    found: set[int] = set()
+    ends = time.monotonic() + WAIT_S
+    while len(found) < 10 and time.monotonic() < ends:
+        found |= {record.partition for rows in reader.poll(500).values() for record in rows}
+    assert found == set(range(10))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,29 @@ def test_rules_decide_what_a_client_may_do_and_take_effect_at_once() -> None:
         assert first_answer(cluster.bootstrap, "closed") == KafkaError.TOPIC_AUTHORIZATION_FAILED
         assert first_answer(cluster.bootstrap, "open") == 0
         assert "closed" not in admin.list_topics(timeout=30).topics
+
+
+def test_a_pattern_finds_only_topics_that_its_client_may_see() -> None:
+    config = {"authorizer.class.name": STANDARD, "allow.everyone.if.no.acl.found": "true"}
+    with Cluster(config=config) as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        wait(admin.create_topics([NewTopic(name, 1, 1) for name in ("orders-open", "orders-closed")]))
+        wait(admin.create_acls([denied("orders-closed", AclOperation.ALL)]))
+        options = {"bootstrap.servers": cluster.bootstrap, "group.id": "g", "group.protocol": "consumer"}
+        consumer = Consumer(options)
+        consumer.subscribe(["^orders-.*"])
+        try:
+            ends = time.monotonic() + 30
+            while not (found := consumer.assignment()):
+                message = consumer.poll(0.1)
+                assert message is None or message.error() is None, message.error()
+                assert time.monotonic() < ends
+            assert [partition.topic for partition in found] == ["orders-open"]
+            (group,) = admin.describe_consumer_groups(["g"]).values()
+            (member,) = group.result(30).members
+            assert [partition.topic for partition in member.assignment.topic_partitions] == ["orders-open"]
+        finally:
+            consumer.close()
 
 
 def test_without_rules_only_super_users_are_served() -> None:

@@ -27,6 +27,7 @@ from kavka.testing import Cluster
 REQUESTS = 1500
 PATIENCE_S = 1.0
 """Some wait as long as they say, or are not answered at all: acks=0, a long poll, a group that rebalances."""
+HANGS_S = 60.0
 NOT_ASKED = {"delete_topics"}  # the others shall have topics to work on
 WORDS = ("orders", "events", "__consumer_offsets", "nope", "bad name", "", "x" * 300, "1")
 INTEGER_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64, "uint16": 16, "uint32": 32}
@@ -50,7 +51,7 @@ class Anything:
         return bytes(frame)
 
     def _struct(self, cls: type) -> Any:
-        made = build_default(cls)
+        made: Any = build_default(cls)
         for field in fields_of(cls):
             if self._version in field.versions and self._rng.random() < 0.9:
                 null = self._version in field.nullable and self._rng.random() < 0.2
@@ -138,6 +139,28 @@ def test_whatever_is_asked_the_node_serves_on(cluster: Cluster) -> None:
     assert answered > REQUESTS / 2
     assert "Traceback" not in cluster.log
     assert cluster.stop() == 0
+
+
+def test_requests_with_nothing_in_them_are_answered_or_hung_up_on(cluster: Cluster) -> None:
+    host, _, port = cluster.bootstrap.rpartition(":")
+    for api in APIS:
+        request: Any = build_default(api.request())
+        for field in fields_of(api.request()):
+            if isinstance(field.type, Array):
+                setattr(request, field.name, [])
+            elif field.name == "acks":
+                request.acks = 1  # else there is no answer
+        frame = encode_request(api.latest_stable_version, 1, "test", request)
+        with socket.create_connection((host, int(port)), timeout=HANGS_S) as client:
+            client.sendall(frame)
+            try:
+                (size,) = struct.unpack(">i", receive(client, 4))
+                receive(client, size)
+            except ConnectionError:
+                continue
+            except TimeoutError:
+                pytest.fail(f"{api.name} with nothing in it is not answered")
+    assert "Traceback" not in cluster.log
 
 
 def receive(client: socket.socket, size: int) -> bytes:

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from kavka.cli.commands import app
 from kavka.client import blocking
+from kavka.model.errors import InvalidTopicException
 from kavka.testing import Cluster
 from kavka.testing.local import free_ports
 from kavka.testing.secured import Secured
@@ -23,6 +24,7 @@ CONFIG = {
     "kavka.audit.enable": "true",
     "kavka.audit.topic.enable": "true",
     "kavka.audit.interval.ms": "500",
+    "kavka.audit.logins": "succeeded,failed",
     "transaction.state.log.num.partitions": "1",
 }
 SECONDS = 60.0
@@ -78,7 +80,9 @@ def test_who_was_denied_is_written_and_again_is_counted(cluster: Cluster, secure
     def of_eve() -> list[tuple[object, ...]]:
         fields = ("api", "operation", "resource", "allowed", "outcome")
         return [
-            tuple(each.get(field) for field in fields) for each in entries(cluster) if each["client_id"] == "of-eve"
+            tuple(each.get(field) for field in fields)
+            for each in entries(cluster)
+            if each["client_id"] == "of-eve" and each["operation"] != "LOGIN"
         ]
 
     assert ("CreateTopics", "CREATE", "mine", False, "TOPIC_AUTHORIZATION_FAILED") in of_eve()
@@ -130,3 +134,35 @@ def test_after_a_kill_the_topic_has_each_entry_once(cluster: Cluster, secured: S
     until(lambda: bool(numbers()) and len(numbers()) >= len(entries(cluster)))
     found = numbers()
     assert found == list(range(1, len(found) + 1))
+
+
+def test_who_logs_in_is_written_and_who_fails_to_as_well(cluster: Cluster, secured: Secured) -> None:
+    AdminClient(options(cluster, secured, "eve")).list_topics(timeout=30)
+    wrong = {**options(cluster, secured, "eve"), "sasl.password": "not evil"}
+    with pytest.raises(KafkaException):
+        AdminClient(wrong).list_topics(timeout=5)
+
+    def logins(outcome: str) -> list[dict[str, Any]]:
+        found = [row for row in entries(cluster) if row["operation"] == "LOGIN" and row["outcome"] == outcome]
+        return [row for row in found if row["resource"] == "eve" or not row["allowed"]]
+
+    until(lambda: bool(logins("NONE")) and bool(logins("SASL_AUTHENTICATION_FAILED")))
+    let_in, refused = logins("NONE")[-1], logins("SASL_AUTHENTICATION_FAILED")[0]
+    assert (let_in["principal"], let_in["api"], let_in["allowed"]) == ("User:eve", "SaslAuthenticate", True)
+    assert let_in["detail"] == "SCRAM-SHA-512"
+    assert (refused["principal"], refused["error_code"], refused["allowed"]) == ("User:ANONYMOUS", 58, False)
+    assert refused["detail"].startswith("SCRAM-SHA-512 ")
+    assert "not evil" not in json.dumps(entries(cluster))
+
+
+def test_without_an_authorizer_only_brokers_write_the_topic() -> None:
+    with Cluster(config=CONFIG) as cluster, blocking.Client(cluster.bootstrap) as client:
+        client.admin.create_topic("made", partitions=1)
+        until(lambda: "__kavka_audit" in [topic.name for topic in client.admin.list_topics()])
+        with client.producer() as producer:
+            sent = [producer.send("__kavka_audit", b"forged"), producer.send("made", b"x")]
+            with pytest.raises(InvalidTopicException):
+                sent[0].result(30)
+            sent[1].result(30)
+        with client.consumer("__kavka_audit", isolation="read_committed") as consumer:
+            until(lambda: any(b"CreateTopics" in (record.value or b"") for record in consumer.read(1000)))

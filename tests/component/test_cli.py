@@ -113,10 +113,10 @@ def test_a_file_goes_to_one_partition(kavka: Kavka, tmp_path: Path) -> None:
 
 def test_generated_records_are_counted(kavka: Kavka) -> None:
     topic = kavka.topic()
-    sent = answer(kavka, "produce", topic, "--count", "5000", "--size", "50")
-    assert (sent["records"], sent["bytes"]) == (5000, 250_000)
+    sent = answer(kavka, "produce", topic, "--count", "5000", "--size", "50", "--key", "k")
+    assert (sent["records"], sent["bytes"]) == (5000, 255_000)
     done = kavka_command(kavka, "consume", topic, "--output", "json")
-    assert done.stdout.count(b"\n") == 5000
+    assert done.stdout.count(b'"key": "k"') == done.stdout.count(b"\n") == 5000
 
 
 def test_a_typed_line_is_sent_before_the_next_one(kavka: Kavka) -> None:
@@ -140,6 +140,16 @@ def test_a_bad_line_is_named_and_what_came_before_is_sent(kavka: Kavka) -> None:
     told = b"kavka: line 3 has no key separator ':'; what came before it was sent (records: 2), nothing after it\n"
     assert (done.returncode, done.stderr) == (1, told)
     assert output(kavka, "consume", topic) == "1\n2\n"
+
+
+def test_a_record_that_is_refused_is_named_and_what_came_before_is_sent(kavka: Kavka) -> None:
+    topic = kavka.topic()
+    lines = b"one\n" + b"x" * 2_000_000 + b"\nthree\n"
+    done = kavka_command(kavka, "produce", topic, "--offsets", stdin=lines)
+    assert (done.returncode, done.stdout) == (1, b"0 0\n")
+    assert done.stderr.startswith(b"kavka: record 2: a record of ")
+    assert done.stderr.endswith(b"; what came before it was sent (records: 1), nothing after it\n")
+    assert output(kavka, "consume", topic) == "one\n"
 
 
 def test_a_topic_goes_through_json_to_another_with_all_it_has(kavka: Kavka) -> None:
@@ -229,6 +239,12 @@ def test_a_reader_that_leaves_is_no_error(kavka: Kavka) -> None:
     assert (done.stdout.strip(), done.stderr) == (b"1", b"")
 
 
+def test_a_broker_in_service_is_not_forgotten(kavka: Kavka) -> None:
+    done = kavka_command(kavka, "cluster", "unregister", "1")
+    assert (done.returncode, done.stderr) == (1, b"kavka: node 1 is in service: stop it first\n")
+    assert len(answer(kavka, "cluster", "describe")["nodes"]) == 1
+
+
 def test_the_cluster_is_described(kavka: Kavka) -> None:
     described = answer(kavka, "cluster", "describe")
     assert len(described["cluster_id"]) == 22
@@ -236,6 +252,19 @@ def test_the_cluster_is_described(kavka: Kavka) -> None:
     assert described["quorum"]["leader"] == described["nodes"][0]["node"]
     assert described["features"]["metadata.version"] == 30
     assert f"cluster {described['cluster_id']}" in output(kavka, "cluster", "describe")
+
+
+def test_a_directory_may_be_written_with_a_slash_at_its_end(kavka: Kavka) -> None:
+    topic = kavka.topic()
+    directory = answer(kavka, "disks", "describe")[0]["directory"]
+    moved = output(kavka, "disks", "move", f"{topic}:0", "--node", "1", "--to", f"{directory}/")
+    assert moved == f"1 replicas of node 1 moved to {directory}\n"
+
+
+def test_a_page_of_metrics_that_is_not_there_leaves_the_rest_shown(kavka: Kavka) -> None:
+    done = kavka_command(kavka, "top", "--count", "1", "--interval", "0.2", "--metrics", "127.0.0.1:1")
+    assert (done.returncode, done.stdout[:3]) == (0, b"in:")
+    assert done.stderr == b"not known: the clients of the node at 127.0.0.1:1 (Connection refused)\n"
 
 
 def test_the_log_of_a_node_can_be_read(kavka: Kavka, tmp_path: Path) -> None:

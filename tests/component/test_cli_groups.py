@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -13,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from kavka.cli.consume import Show, print_group
+from kavka.client import ConsumerRecord, GroupConsumer
 from kavka.testing.plugin import Kavka
 
 LEFT = {signal.SIGINT: 130, signal.SIGTERM: 143}
@@ -76,6 +79,27 @@ def test_a_group_that_begins_at_the_end_misses_nothing_between_two_runs(kavka: K
     assert output(kavka, "consume", topic, "--group", topic, "--from", "end") == ""
     output(kavka, "produce", topic, stdin="new\n")
     assert output(kavka, "consume", topic, "--group", topic, "--from", "end") == "new\n"
+
+
+def test_a_member_reads_up_to_the_end_that_was_though_more_is_written_all_the_time(kavka: Kavka) -> None:
+    topic = kavka.topic()
+    shown: list[bytes | None] = []
+
+    async def read() -> None:
+        async with GroupConsumer(kavka.bootstrap, group=topic, topics=[topic], start="start") as member:
+            await print_group(kavka.bootstrap, member, [topic], Show(write, None), None, follow=False)
+
+    with kavka.client.producer() as producer:
+
+        def write(record: ConsumerRecord) -> bytes:
+            shown.append(record.value)
+            assert len(shown) < 20
+            producer.send(topic, b"more").result()
+            return b""
+
+        producer.send(topic, b"first").result()
+        asyncio.run(read())
+    assert shown == [b"first"]
 
 
 def test_a_member_that_gets_nothing_says_so(kavka: Kavka) -> None:

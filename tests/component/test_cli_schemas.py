@@ -104,6 +104,25 @@ def test_confluents_serializers_and_the_commands_understand_each_other(node: Clu
     assert kavka(node, "consume", "both-json", "--group", "g")[1] == '{"id": 3}\n{"id": 4}\n'
 
 
+def test_keys_are_written_by_a_schema_of_their_own(node: Cluster, tmp_path: Path) -> None:
+    name = topic(node, "cli-keys")
+    (tmp_path / "key.avsc").write_text('"long"')
+    (tmp_path / "value.proto").write_text(PROTO)
+    files = ["--key-schema", str(tmp_path / "key.avsc"), "--value-schema", str(tmp_path / "value.proto")]
+    assert kavka(node, "produce", name, *files, "-k", "=", given='7={"id": 1}\n') == (0, "", "")
+    line = json.dumps({"key": 8, "value": "as it is"})
+    assert kavka(node, "produce", name, "--key-schema", "latest", "--json", given=line) == (0, "", "")
+    assert kavka(node, "produce", name, "--key-schema", "latest", "--key", "9", "--tombstone") == (0, "", "")
+    with SchemaRegistryClient({"url": node.registry}) as theirs, blocking.Client(node.bootstrap) as client:
+        with client.consumer(name) as consumer:
+            records = list(consumer.until_end())
+        read, context = AvroDeserializer(theirs), SerializationContext(name, MessageField.KEY)
+        assert [read(record.key, context) for record in records] == [7, 8, 9]
+        assert [record.value for record in records][1:] == [b"as it is", None]
+        assert theirs.get_latest_version(f"{name}-key").schema.schema_type == "AVRO"
+    assert kavka(node, "consume", name, "--format", "%k\\n")[1] == "7\n8\n9\n"
+
+
 def test_a_message_of_a_protobuf_file_is_chosen(node: Cluster, tmp_path: Path) -> None:
     name = topic(node, "chosen")
     (tmp_path / "o.proto").write_text(PROTO)
@@ -124,6 +143,15 @@ def test_a_message_of_a_protobuf_file_is_chosen(node: Cluster, tmp_path: Path) -
         (["produce", "t", "--value-schema", "nowhere"], "{}", "say by --format", 2),
         (["produce", "t", "--format", "avro"], "{}", "it needs --value-schema", 2),
         (["produce", "t", "--value-schema", "latest", "--count", "3"], "", "exclude each other", 2),
+        (["produce", "t", "--key-schema", "latest", "--count", "3"], "", "exclude each other", 2),
+        (["produce", "t", "--key-schema", "latest", "--message", "M"], "{}", "it needs --value-schema", 2),
+        (["produce", "t", "--key-schema", "latest"], "{}", "--key-schema: t-key has no schema yet", 1),
+        (
+            ["produce", "t", "--key-schema", "GOOD", "--key", "x"],
+            "{}",
+            "the key of record 1 does not fit the schema",
+            1,
+        ),
         (["produce", "t", "--value-schema", "BAD"], "{}", "Invalid schema", 1),
         (["produce", "t", "--value-schema", "GOOD"], "nothing", "record 1 does not fit the schema", 1),
         (["produce", "t", "--value-schema", "GOOD"], '{"id": "x"}', "$.id: long was expected, not 'x'", 1),

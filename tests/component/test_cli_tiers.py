@@ -7,14 +7,20 @@ import json
 import shutil
 import sys
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from tests.tiering import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, World, serving, settings, until, value_of
+from tests.unit.catalog.test_machine import segment
 
+from json_names import documented
+from kavka.catalog.segment import TopicIdPartition
 from kavka.client import Consumer
 from kavka.model.errors import KafkaError, OffsetOutOfRange
-from kavka.model.types import TopicPartition
+from kavka.model.types import TopicPartition, Uuid
+from kavka.tiered.objects.manifest import Part
+from kavka.tiered.objects.opening import open_segments
 
 
 @pytest.fixture
@@ -63,7 +69,11 @@ def test_what_the_store_has_is_shown_and_checked(play: Play, tmp_path: Path) -> 
         code, text = await command("tiers", "list", "orders", *at)
         assert [(one["start"], one["end"]) for one in json.loads(text)] == [(0, 1), (2, 3), (4, 5), (6, 7)]
         code, text = await command("tiers", "verify", "--url", url, "--deep", *at)
-        assert (code, json.loads(text)) == (0, {"segments": 4, "damaged": [], "orphans": []})
+        nothing = ("damaged", "lost", "of_other_topics", "unreadable", "orphans")
+        assert (code, json.loads(text)) == (0, {"segments": 4, **{kind: [] for kind in nothing}})
+
+        for unknown in (["nosuch"], ["orders", "--partition", "1"]):
+            assert (await command("tiers", "list", *unknown, *at))[0] == 1
 
         (lost,) = (tmp_path / "store").rglob("00000000000000000002-*.log")
         orphan = lost.with_name(lost.name.replace("00000000000000000002", "00000000000000000099"))
@@ -74,8 +84,114 @@ def test_what_the_store_has_is_shown_and_checked(play: Play, tmp_path: Path) -> 
         assert (code, len(found["damaged"]), len(found["orphans"])) == (1, 1, 1)
         await command("tiers", "repair", "--url", url, *at)
         assert orphan.exists()
-        await command("tiers", "repair", "--url", url, "--yes", *at)
+        left = tmp_path / "store/.kavka-tmp/left-by-a-killed-node"
+        left.write_bytes(b"half")
+        code, text = await command("tiers", "verify", "--url", url, *at)
+        assert f".kavka-tmp/{left.name}" in json.loads(text)["orphans"]
+        code, text = await command("tiers", "repair", "--url", url, "--yes", *at)
+        assert f".kavka-tmp/{left.name}" in json.loads(text)["removed"]
         assert not orphan.exists()
+        assert not left.exists()
+
+    play(scenario)
+
+
+def test_a_store_that_does_not_answer_is_told_in_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "store").write_bytes(b"no directory")
+
+    async def scenario() -> None:
+        async with serving({**settings(tmp_path / "data", f"file://{tmp_path}/other")}) as world:
+            await fill(world, 4)
+            capfd.readouterr()
+            code, _ = await command("tiers", "verify", "--url", f"file://{tmp_path}/store", "-b", world.bootstrap)
+        assert code == 1
+
+    asyncio.run(scenario())
+    said = [line for line in capfd.readouterr().err.splitlines() if line.startswith("kavka:") or "Traceback" in line]
+    assert len(said) == 1
+
+
+def test_segments_that_the_catalogue_has_lost_are_put_back_and_not_removed(play: Play, tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/store"
+
+    async def lose(world: World) -> None:
+        await fill(world)
+        await world.admin.delete_topic("__remote_log_metadata")
+
+    async def put_back(world: World) -> None:
+        await becomes_known(world, -1)
+        await world.produce(*range(10, 14))
+        await becomes_known(world, 11)  # what was lost is no reason to think that it has expired
+        await world.becomes(EARLIEST_LOCAL, 12)
+        at = ("--url", url, "--bootstrap", world.bootstrap, "--output", "json")
+        spans = [(0, 1), (2, 3), (4, 5), (6, 7)]
+        code, text = await command("tiers", "verify", *at)
+        assert (code, [(one["start"], one["end"]) for one in json.loads(text)["lost"]]) == (1, spans)
+        with pytest.raises(OffsetOutOfRange):
+            await world.read(start=2)
+        code, text = await command("tiers", "repair", *at, "--yes")
+        found = json.loads(text)
+        assert (code, found["removed"], [(one["start"], one["end"]) for one in found["put_back"]]) == (0, [], spans)
+
+        async def are_read() -> bool:
+            try:
+                return await world.read() == [value_of(number) for number in range(14)]
+            except OffsetOutOfRange:
+                return False
+
+        await until(are_read)
+        assert (await command("tiers", "verify", *at, "--deep"))[0] == 0
+
+    play(lose)
+    play(put_back)
+
+
+async def becomes_known(world: World, last_tiered: int, topic: str = "orders") -> None:
+    """Wait until the catalogue knows remote segments up to an offset."""
+
+    async def known() -> bool:
+        try:
+            return await world.offset(LATEST_TIERED, topic) == last_tiered
+        except KafkaError:
+            return False
+
+    await until(known)
+
+
+def test_segments_of_a_topic_that_is_not_here_are_removed_only_if_that_is_asked_for(play: Play, tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await fill(world)
+        at = ("--url", f"file://{tmp_path}/store", "--bootstrap", world.bootstrap, "--output", "json")
+        with ThreadPoolExecutor(1) as threads:
+            store = open_segments(f"file://{tmp_path}/store", threads)
+            strange = segment(9, 0, 0)
+            parts = {Part.LOG: b"x" * strange.size_bytes}
+            await store.put(TopicIdPartition(Uuid(b"another cluster."), 0, "orders"), strange, parts)
+        code, text = await command("tiers", "repair", *at, "--yes")
+        assert (code, json.loads(text)) == (0, {"removed": [], "put_back": []})
+        code, text = await command("tiers", "repair", *at, "--yes", "--of-other-topics")
+        assert (code, len(json.loads(text)["removed"])) == (0, 2)  # its log and its manifest
+        assert await world.read() == [value_of(number) for number in range(10)]
+
+    play(scenario)
+
+
+def test_a_segment_whose_manifest_cannot_be_read_is_not_removed(play: Play, tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await fill(world)
+        at = ("--url", f"file://{tmp_path}/store", "--bootstrap", world.bootstrap, "--output", "json")
+        store, ids = tmp_path / "store", ("A" * 22, "B" + "A" * 21)
+        strange, without = (f"00000000000000000099-{id}" for id in ids)
+        for path in [*store.rglob("00000000000000000002-*")]:
+            shutil.copy(path, path.with_name(strange + path.suffix))  # with the manifest of another segment
+            if path.suffix != ".manifest":
+                shutil.copy(path, path.with_name(without + path.suffix))
+        code, text = await command("tiers", "verify", *at)
+        assert (code, json.loads(text)["unreadable"]) == (1, [ids[0]])
+        code, text = await command("tiers", "repair", *at, "--yes")
+        assert code == 0
+        assert {key.rpartition("/")[2].partition(".")[0] for key in json.loads(text)["removed"]} == {without}
+        assert len([*store.rglob(f"{strange}.*")]) > 1
 
     play(scenario)
 
@@ -109,6 +225,7 @@ def test_a_node_is_made_anew_out_of_the_store(play: Play, tmp_path: Path) -> Non
         )
         assert code == 0
         assert [(row["start"], row["end"], row["segments"]) for row in json.loads(text)["partitions"]] == [(0, 18, 9)]
+        documented("kavka tiers rehydrate --url STORE --data-dir new-data", text)
 
     asyncio.run(make())
     play(second)

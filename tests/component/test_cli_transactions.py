@@ -10,9 +10,10 @@ import sys
 
 import pytest
 
+from json_names import documented
 from kavka.client import Admin, Consumer, NewTopic, OpenTransaction, Producer, TopicPartition
 from kavka.client.pool import Pool
-from kavka.model.errors import InvalidProducerEpoch, ProducerFenced
+from kavka.model.errors import InvalidProducerEpoch, NotEnoughReplicas, ProducerFenced
 from kavka.protocol.schemas.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from kavka.records.builder import BatchBuilder
 from kavka.testing import Cluster
@@ -69,6 +70,7 @@ def test_an_open_transaction_is_listed_described_and_aborted(node):
             assert "orders-1" in kavka(node, "describe", "shop").stdout
             done = kavka(node, "abort", "shop")
             assert (done.returncode, done.stdout) == (0, "nothing of shop is open; its producer is fenced\n")
+            documented("kavka transactions abort shop", kavka(node, "abort", "shop", "--output", "json").stdout)
             with pytest.raises(ProducerFenced):
                 await producer.commit()
         assert rows(node, "describe", "shop")[0]["state"] == "Empty"
@@ -106,8 +108,11 @@ async def hang(node, topic):
         topic_data=[TopicProduceData(name=topic, partition_data=[data])],
     )  # fmt: skip
     pool = Pool(node)
-    answer = await (await pool.any()).request(request, ProduceResponse, version=10)
-    assert answer.responses[0].partition_responses[0].error_code == 0
+    code = NotEnoughReplicas.code
+    while code == NotEnoughReplicas.code:  # while the coordinators are loaded
+        answer = await (await pool.any()).request(request, ProduceResponse, version=10)
+        code = answer.responses[0].partition_responses[0].error_code
+    assert code == 0
     await pool.close()
 
 
@@ -129,10 +134,12 @@ def test_a_transaction_that_hangs_is_found_and_aborted(node):
             ]
             assert len(rows(node, "find-hanging", "--older-than", "0")) == 1
             await producer.commit()
-        done = kavka(node, "abort", "--topic", "stuck", "--partition", "0", "--producer-id", "77777")
+        which = ["--topic", "stuck", "--partition", "0", "--producer-id", "77777"]
+        done = kavka(node, "abort", *which, "--output", "json")
         assert done.returncode == 0, done.stderr
+        documented("kavka transactions abort --topic stuck --partition 0 --producer-id 77777", done.stdout)
         assert await read(node, "stuck") == [b"behind", b"alive"]
-        again = kavka(node, "abort", "--topic", "stuck", "--partition", "0", "--producer-id", "77777")
+        again = kavka(node, "abort", *which)
         assert (again.returncode, again.stderr) == (
             1,
             "kavka: producer 77777 has no transaction open in stuck-0\n",

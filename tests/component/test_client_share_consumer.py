@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from component.share_member import World, world_at
-from kavka.client import ShareConsumer
+from kavka.client import Admin, ShareConsumer
 from kavka.client.blocking import Client
 from kavka.model.errors import InvalidRecordState
 from kavka.testing import Cluster
@@ -47,8 +47,11 @@ def test_two_members_share_the_records_of_all_partitions(tmp_path: Path) -> None
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
             assert sorted(filter(None, found)) == sorted(f"v{number}".encode() for number in range(100))
-            async with consumer_of(world) as consumer:  # all of them were accepted
-                assert await consumer.read(1500) == []
+            consumer = await consumer_of(world).start()
+            assert await consumer.read(1500) == []  # all of them were accepted
+            await consumer.stop()
+            async with Admin(world.bootstrap) as admin:
+                assert not (await admin.describe_share_group("g")).members
 
     asyncio.run(scenario())
 
@@ -72,6 +75,26 @@ def test_records_are_accepted_released_and_rejected_one_by_one(tmp_path: Path) -
             async with consumer_of(world) as consumer:  # what was not acknowledged is released
                 (again,) = await consumer.read()
                 assert (again.value, again.delivery_count) == (b"v1", 3)
+
+    asyncio.run(scenario())
+
+
+def test_a_record_that_is_released_with_a_delay_waits_where_the_group_allows_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with world_at(tmp_path) as world:
+            await prepared(world, 2, partitions=1)
+            await world.configure("g", {"kavka.share.redelivery.delay.max.ms": "60000"})
+            async with consumer_of(world, acknowledgement="explicit") as consumer:
+                records = await consumer.read()
+                while len(records) < 2:
+                    records += await consumer.read()
+                consumer.release(records[0], delay_ms=60_000)
+                consumer.release(records[1])
+                await consumer.commit()
+                (again,) = await consumer.read()
+                assert (again.value, again.delivery_count) == (b"v1", 2)
+                consumer.accept(again)
+                assert await consumer.read(500) == []
 
     asyncio.run(scenario())
 

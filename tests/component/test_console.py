@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import ANY
@@ -28,6 +29,7 @@ from kavka.console.app import make_app
 from kavka.console.pages import groups
 from kavka.console.sessions import MOST_FAILURES
 from kavka.console.settings import ConsoleSettings
+from kavka.model.pipelines import STATUS_TOPIC, BatchReport, FlowReport, SourcePosition, TableReport
 from kavka.model.types import TopicPartition as Place
 from kavka.testing import Cluster
 from kavka.testing.local import free_ports
@@ -89,7 +91,7 @@ def test_the_ready_file_has_the_address_and_every_page_is_there(node: Cluster, b
     create(node, "pages")
     produce(node, "pages", b"one")
     assert node.node(1).ready["console"] == node.console.removeprefix("http://")
-    paths = ["/", "/topics", "/groups", "/nodes", "/security", "/schemas", "/tiers", "/topics/pages"]
+    paths = ["/", "/topics", "/groups", "/nodes", "/security", "/schemas", "/pipelines", "/tiers", "/topics/pages"]
     paths += [f"/topics/pages/{tab}" for tab in ("live", "produce", "partitions", "config")]
     paths += ["/topics/pages/record?partition=0&offset=0", "/series?of=records", "/metrics", "/healthz", "/readyz"]
     assert {path: browser.get(path).status_code for path in paths} == dict.fromkeys(paths, 200)
@@ -117,6 +119,31 @@ def test_any_other_client_sees_what_is_produced_here(node: Cluster, browser: htt
     assert (bad.status_code, "name: value" in bad.text) == (400, True)
     bad = browser.post("/topics/sent/produce", data={**form, "partition": "9"})
     assert (bad.status_code, "It was not produced" in bad.text) == (400, True)
+
+
+def test_a_record_is_produced_by_the_schemas_of_its_topic(node: Cluster, browser: httpx.Client) -> None:
+    create(node, "typed")
+    fields = [{"name": "id", "type": "long"}]
+    schema = {"schema": json.dumps({"type": "record", "name": "Order", "fields": fields})}
+    id_ = httpx.post(f"{node.registry}/subjects/typed-value/versions", json=schema).json()["id"]
+    page = browser.get("/topics/typed/produce")
+    assert "by the latest schema of typed-value" in page.text
+    form = {"csrf": token(page), "key": "k", "value": '{"id":\r\n7}', "value_schema": "1"}
+    assert browser.post("/topics/typed/produce", data=form).status_code == 303
+    consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "x", "auto.offset.reset": "earliest"})
+    consumer.assign([TopicPartition("typed", 0, 0)])
+    (record,) = consumer.consume(1, 20)
+    consumer.close()
+    assert (record.key(), record.value()) == (b"k", b"\0" + id_.to_bytes(4, "big") + bytes([7 << 1]))
+    assert "&#34;id&#34;" in browser.get("/topics/typed").text
+    for wrong, reason in (
+        ({"value": '{"id": "x"}'}, "cannot be written by typed-value"),
+        ({"value": "{"}, "the value is not JSON"),
+        ({"value": "[" * 100_000}, "the value is not JSON"),
+        ({"key_schema": "1", "key": "7"}, "cannot be written by typed-key"),
+    ):
+        bad = browser.post("/topics/typed/produce", data={**form, **wrong})
+        assert (bad.status_code, reason in bad.text) == (400, True), bad.text
 
 
 def test_messages_are_found_by_offset_time_key_and_filter(node: Cluster, browser: httpx.Client) -> None:
@@ -182,6 +209,29 @@ def test_hostile_records_are_harmless_and_large_ones_bounded(node: Cluster, brow
     assert raw.headers["content-type"] == "application/octet-stream"
     assert browser.get("/topics/hostile/record?partition=0&offset=99").status_code == 404
     assert browser.get(f"/topics/hostile/record?partition=0&offset={10**25}").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("schema", "content"),
+    [
+        ({"type": "record", "name": "L", "fields": [{"name": "next", "type": ["null", "L"]}]}, b"\x02" * 5000 + b"\0"),
+        (
+            {"type": "bytes", "logicalType": "decimal", "precision": 2_000_000},
+            b"\xc0\xee\x6d" + b"\x7f" * 900_000,
+        ),
+    ],
+    ids=["deep", "decimal"],
+)
+def test_what_would_end_or_stop_a_reader_of_schemas_is_shown_as_it_is(
+    node: Cluster, browser: httpx.Client, schema: dict[str, Any], content: bytes
+) -> None:
+    topic = f"bomb-{schema['type']}"
+    answer = httpx.post(f"{node.registry}/subjects/{topic}-value/versions", json={"schema": json.dumps(schema)})
+    create(node, topic)
+    produce(node, topic, b"\0" + answer.json()["id"].to_bytes(4, "big") + content)
+    page = browser.get(f"/topics/{topic}")
+    assert page.status_code == 200
+    assert "not read" in page.text
 
 
 def test_the_live_tail_shows_what_arrives_and_only_what_fits(node: Cluster, browser: httpx.Client) -> None:
@@ -284,6 +334,18 @@ def test_the_lag_of_a_group_counts_partitions_that_are_not_shown(
     assert text.count(">nobody<") == 1
 
 
+def test_the_lag_of_a_group_that_has_committed_nothing_is_not_known(node: Cluster, browser: httpx.Client) -> None:
+    create(node, "unread")
+    consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "beginners", "enable.auto.commit": False})
+    consumer.subscribe(["unread"])
+    until(lambda: consumer.poll(0.1) or consumer.assignment())
+    page = until(
+        lambda: (text := browser.get("/group", params={"id": "beginners"}).text) and ">unread<" in text and text
+    )
+    consumer.close()
+    assert "lag <b>–</b>" in page
+
+
 def test_share_groups_are_shown_and_reset(node: Cluster, browser: httpx.Client) -> None:
     create(node, "shared")
     produce(node, "shared", *(b"%d" % number for number in range(5)))
@@ -329,6 +391,20 @@ def test_rates_and_lag_are_measured(node: Cluster, browser: httpx.Client) -> Non
     assert "measured" in browser.get("/topics?sort=rate").text
 
 
+def test_who_is_furthest_behind_is_found_among_hundreds_of_groups(node: Cluster, browser: httpx.Client) -> None:
+    create(node, "followed")
+    produce(node, "followed", *[b"x"] * 500)
+    place = Place("followed", 0)
+    with Client(node.bootstrap) as client:
+        for number in range(260):
+            client.admin.alter_group_offsets(f"follower-{number:03}", {place: 400})
+        client.admin.alter_group_offsets("zoe", {place: 7})
+    row = re.compile(r">zoe</a>.*?>493<", re.DOTALL)
+    assert until(lambda: row.search(browser.get("/").text))
+    assert until(lambda: row.search(browser.get("/groups?sort=lag").text))
+    assert 'class="num">100<' in browser.get("/groups?search=follower-259").text
+
+
 def test_schemas_of_the_nodes_registry(node: Cluster, browser: httpx.Client) -> None:
     schema = {"schema": json.dumps({"type": "record", "name": "Evil", "doc": "<b>", "fields": []})}
     answer = httpx.post(f"{node.registry}/subjects/my-value/versions", json=schema)
@@ -337,7 +413,7 @@ def test_schemas_of_the_nodes_registry(node: Cluster, browser: httpx.Client) -> 
     page = browser.get("/schemas", params={"subject": "my-value"}).text
     assert "Evil" in page
     assert "<b>" not in page.split("<pre", 1)[1]
-    assert "status 404" in browser.get("/schemas", params={"subject": "../../x"}).text
+    assert browser.get("/schemas", params={"subject": "../../x"}).status_code == 404
 
 
 def test_a_console_that_dies_is_started_again_where_it_was_and_ends_with_its_node() -> None:
@@ -475,3 +551,47 @@ def test_tiered_topics_and_a_console_that_only_shows(tmp_path: Path) -> None:
         shown = browser.get("/topics/cold/produce")
         assert "read-only" in shown.text
         assert "<textarea" not in shown.text
+
+
+def test_pipelines_are_shown_as_they_report_themselves(node: Cluster, browser: httpx.Client) -> None:
+    assert "No pipelines yet" in browser.get("/pipelines").text
+    create(node, STATUS_TOPIC, "flows", "flows-dead")
+    produce(node, "flows", *[b"x"] * 20)
+    batches = (BatchReport(6, 4, 0, 1.0, 1), BatchReport(7, 12, 2, 0.5, 2))
+    positions = (SourcePosition("flows", 0, 15, 16),)
+    table = TableReport("delta", "/lake/<b>flows</b>", 10, 2, 2048, 3, int(time.time() * 1000) - 5000)
+    running = FlowReport(
+        "shop", "a&b", "running", int(time.time() * 1000), 30_000, "worker-1", "flows", None, "flows-dead",
+        batches=batches, positions=positions, table=table,
+    )  # fmt: skip
+    failed = replace(running, flow="other", state="failed", error="no <i>space</i>", table=None, sink_topic="sunk")
+    silent = replace(running, flow="gone", at_ms=1, positions=(), batches=())  # of the same table
+    produce(node, STATUS_TOPIC, b"rubbish", None, *(each.encode() for each in (running, silent, running, failed)))
+    text = browser.get("/pipelines").text
+    assert [text.index(word) for word in (">failed<", ">silent<", ">running<")] == sorted(
+        text.index(word) for word in (">failed<", ">silent<", ">running<")
+    )
+    assert "/lake/&lt;b&gt;flows&lt;/b&gt;" in text
+    assert "1 record of the topic could not be read" in text
+    assert text.count("shop / a&amp;b") == 2, "a flow and its table, once each"
+    found = browser.get("/pipelines", params={"search": "GONE"}).text
+    assert "shop / gone" in found
+    assert "shop / other" not in found
+
+    letter = Producer({"bootstrap.servers": node.bootstrap})
+    letter.produce("flows-dead", b"bad<", headers=[("kavka.error", b"it is <no> JSON")])
+    assert letter.flush(30) == 0
+    until(lambda: "lag <b>5</b>" in browser.get("/pipeline", params={"name": "shop", "flow": "a&b"}).text)
+    text = browser.get("/pipeline", params={"name": "shop", "flow": "a&b"}).text
+    assert "it is &lt;no&gt; JSON" in text
+    assert "10 rows in 2 files, 2.0 KiB, version 3" in text
+    assert "12 rows, 2 of them dead letters" in text
+    assert "no &lt;i&gt;space&lt;/i&gt;" in browser.get("/pipeline", params={"name": "shop", "flow": "other"}).text
+    assert "has not been heard of since" in browser.get("/pipeline", params={"name": "shop", "flow": "gone"}).text
+    assert browser.get("/pipeline", params={"name": "shop", "flow": "nope"}).status_code == 404
+
+    produce(node, STATUS_TOPIC, replace(running, state="stopped").encode())
+    assert ">stopped<" in browser.get("/pipelines").text
+    with Client(node.bootstrap) as client:
+        client.admin.delete_topic(STATUS_TOPIC)
+    until(lambda: "No pipelines yet" in browser.get("/pipelines").text)

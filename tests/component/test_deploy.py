@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import json
+import os
 import re
 import shlex
 import shutil
@@ -11,6 +12,8 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -72,6 +75,45 @@ def test_systemd_understands_the_unit(tmp_path: Path) -> None:
     assert "kavka.service" not in done.stderr, done.stderr
 
 
+def test_the_steps_of_the_page_are_those_of_the_unit() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text()
+    steps = re.findall(r"^\$ (.*)", page.partition("## With systemd")[2].partition("```\n\n")[0], re.MULTILINE)
+    assert subprocess.run(["bash", "-n", "-c", "\n".join(steps)], check=False).returncode == 0
+    service = unit()["Service"]
+    program, *arguments = shlex.split(service["ExecStart"])
+    added, environment, installed, copied, *_ = map(shlex.split, steps)
+    assert added[-1] == service["User"] == service["Group"]
+    assert arguments[arguments.index("--data-dir") + 1] in added
+    assert environment[-3:] == [program.replace("bin/kavka", "bin/pip"), "install", "kavka"]
+    assert f"{environment[4]}/bin/kavka" == program
+    assert installed[-1] == arguments[arguments.index("--config") + 1]
+    assert (ROOT / copied[-2]).is_file()
+
+
+@pytest.fixture
+def compose() -> Iterator[list[str]]:
+    """The command of a project of its own, which is gone in the end with its volumes."""
+    asked = (["docker", "info"], ["docker", "compose", "version"])
+    if shutil.which("docker") is None or any(
+        subprocess.run(each, capture_output=True, timeout=60, check=False).returncode for each in asked
+    ):
+        pytest.skip("no container engine with compose answers")
+    command = ["docker", "compose", "-f", str(DEPLOY / "compose.yaml"), "-p", f"kavka-test-{os.getpid()}"]
+    yield command
+    subprocess.run([*command, "down", "--volumes"], check=True, timeout=120)
+
+
+@pytest.mark.timeout(900)
+def test_the_image_is_built_and_runs(compose: list[str]) -> None:
+    subprocess.run([*compose, "up", "--build", "--wait"], check=True, timeout=600)
+    inside = [*compose, "exec", "-T", "kavka", "kavka"]
+    subprocess.run([*inside, "produce", "greetings"], input=b"ahoj\n", check=True, timeout=60)
+    read = subprocess.run([*inside, "consume", "greetings"], capture_output=True, check=True, timeout=60)
+    assert read.stdout == b"ahoj\n"
+    with urlopen("http://127.0.0.1:9404/readyz", timeout=30) as answer:
+        assert answer.read() == b"ok\n"
+
+
 def test_the_entry_point_of_the_image_runs(tmp_path: Path) -> None:
     found = dict(instructions())
     name, *arguments = json.loads(found["ENTRYPOINT"])
@@ -90,7 +132,17 @@ def test_the_image_is_made_as_it_should() -> None:
     assert names[0] == "FROM"
     assert set(names) <= known
     assert names.index("USER") < names.index("ENTRYPOINT")
+    # what is built for one Python cannot be installed for another
+    assert len({re.search(r"python:([\d.]+)", said)[1] for name, said in found if name == "FROM"}) == 1  # type: ignore[index]
     assert dict(found)["EXPOSE"].split() == ["9092", "9404"]
+
+
+def test_what_the_image_is_made_of_is_all_that_a_build_needs() -> None:
+    nothing, *kept = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
+    assert nothing == "*"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = {"pyproject.toml", "setup.py", "src", project["readme"], *project["license-files"]}
+    assert {line[1:] for line in kept if line.startswith("!")} == needed
 
 
 def test_the_compose_file_says_what_compose_knows() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 import pytest
+from tests.scale import FULL
 
 from kavka.client import blocking
 from kavka.testing.cluster import Cluster
@@ -113,3 +115,23 @@ def test_a_web_application_writes_and_reads(node: Cluster) -> None:
         finally:
             web.terminate()
         assert web.wait(SECONDS) in (0, -signal.SIGTERM)
+
+
+def test_the_demo_of_a_node_reads_back_what_it_wrote() -> None:
+    played = subprocess.run(
+        [sys.executable, str(EXAMPLES / "demo.py"), "--records", "20000"], stdout=subprocess.PIPE, text=True, check=True
+    )
+    assert "20,000 of 200 bytes" in played.stdout
+    assert re.search(r"counts and checksums\s+equal", played.stdout)
+
+
+@pytest.mark.parametrize("store", [[], ["--s3"]] if FULL else [[]])
+def test_a_node_that_loses_its_disk_is_made_anew_out_of_its_store(store: list[str]) -> None:
+    if store:
+        for package, extra in (("obstore", "cloud"), ("moto", "test")):
+            pytest.importorskip(package, reason=f"{package} is not installed: the extra {extra}")
+    played = subprocess.run(
+        [sys.executable, str(EXAMPLES / "tiered_demo.py"), *store], stdout=subprocess.PIPE, text=True, check=True
+    )
+    *_, last = played.stdout.splitlines()
+    assert last.endswith("records are back, byte for byte")

@@ -6,9 +6,10 @@ import asyncio
 import os
 import random
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.scale import rounds
@@ -18,6 +19,7 @@ from kavka.client import Consumer
 from kavka.model.errors import KafkaError
 from kavka.model.types import TopicPartition
 from kavka.testing.faulty_store import Fault, FaultyStore
+from kavka.tiered.objects.base import Content, ObjectStore, StoreRefused
 from kavka.tiered.objects.local import LocalStore
 
 TP = TopicPartition(TOPIC, 0)
@@ -34,10 +36,38 @@ BAD_DAY = {
 }
 
 
-def play(folder: Path, scenario: Callable[[World, FaultyStore], Awaitable[None]], seed: int = 0) -> None:
+class Stragglers(FaultyStore):
+    """A store that refuses an upload, and has it all the same once everybody has cleaned up."""
+
+    def __init__(self, store: ObjectStore, seed: int) -> None:
+        super().__init__(store, seed=seed)
+        self.late: list[tuple[str, Content]] = []
+        self.arrived = 0
+        self._one_at_a_time = asyncio.Lock()
+
+    async def put(self, key: str, content: Content) -> int:
+        if key.endswith(".log") and self.arrived < 3:
+            self.late.append((key, Content.of(b"".join([chunk async for chunk in content.chunks()]))))
+            raise StoreRefused("403 ExpiredToken")
+        return await super().put(key, content)
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        async with self._one_at_a_time:
+            await super().delete(keys)
+            for key, content in [row for row in self.late if row[0] in keys]:
+                self.late.remove((key, content))
+                self.arrived += await super().put(key, content) > 0
+
+
+def play(
+    folder: Path,
+    scenario: Callable[[World, Any], Awaitable[None]],
+    seed: int = 0,
+    kind: Callable[..., FaultyStore] = FaultyStore,
+) -> None:
     async def whole() -> None:
         with ThreadPoolExecutor(4) as threads:
-            store = FaultyStore(LocalStore(f"{folder}/store", threads), seed=seed)
+            store = kind(LocalStore(f"{folder}/store", threads), seed=seed)
             texts = settings(folder / "data", f"file://{folder}/store", LIMITS)
             async with serving(texts, store) as world:
                 await scenario(world, store)
@@ -86,6 +116,21 @@ def test_a_bad_day_of_the_store_costs_time_only(tmp_path: Path) -> None:
         await until(settled, "what is left of failed copies is gone")
 
     play(tmp_path, scenario, seed)
+
+
+def test_an_upload_that_arrives_after_it_was_given_up_is_removed_as_well(tmp_path: Path) -> None:
+    async def scenario(world: World, store: Stragglers) -> None:
+        await world.create()
+        await world.produce(*range(10))
+        await world.becomes(LATEST_TIERED, 7)
+        assert store.arrived == 3
+
+        async def settled() -> bool:
+            return len(objects(tmp_path, "log")) == 4 and objects(tmp_path, "log") == objects(tmp_path, "manifest")
+
+        await until(settled, "what arrived late is gone")
+
+    play(tmp_path, scenario, kind=Stragglers)
 
 
 @pytest.mark.parametrize(

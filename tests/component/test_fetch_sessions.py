@@ -52,8 +52,8 @@ class Topic:
         id_: Uuid = found.topic_id
         return id_
 
-    def write(self, partition: int = 0) -> None:
-        assert self._raw.produce(self.name, b"v" * 20, partition)[0] == 0
+    def write(self, partition: int = 0, size: int = 20) -> None:
+        assert self._raw.produce(self.name, b"v" * size, partition)[0] == 0
 
     def delete(self) -> None:
         (row,) = self._raw.call(DeleteTopicsRequest(topic_names=[self.name], timeout_ms=10_000), 5).responses
@@ -264,3 +264,27 @@ def test_one_partition_with_much_does_not_keep_the_others_from_being_read(consum
     for _ in range(3):
         seen |= {index for index, (_, records) in consumer.fetch(max_bytes=1).items() if records}
     assert seen == {0, 1, 2}
+
+
+def test_a_fetch_of_less_than_two_batches_gives_one_whole_batch_and_no_piece_of_another(cluster: Cluster) -> None:
+    wide = Topic(cluster, 10)
+    for index in range(10):
+        wide.write(index, 400)
+    raw, left = Raw(cluster.bootstrap), set(range(10))
+    while left:
+        rows = [FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20) for index in sorted(left)]
+        request = FetchRequest(
+            max_wait_ms=0,
+            min_bytes=1,
+            max_bytes=500,
+            session_id=0,
+            session_epoch=-1,
+            topics=[FetchTopic(topic_id=wide.id, partitions=rows)],
+            forgotten_topics_data=[],
+        )
+        (topic,) = raw.call(request, VERSION).responses
+        ((index, data),) = [(row.partition_index, bytes(row.records)) for row in topic.partitions if row.records]
+        assert struct.unpack_from(">i", data, 8)[0] + 12 == len(data)
+        left.remove(index)
+    raw.close()
+    wide.close()

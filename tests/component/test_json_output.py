@@ -5,19 +5,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
+import time
 from pathlib import Path
 
 import pytest
-import typer
 
-from kavka.cli.commands import app, run
+from json_names import PAGE, row
+from kavka.cli.commands import run
+from kavka.cli.menu import MENU, load
+from kavka.client import ConfigResource, ResourceType, TopicPartition, blocking
 from kavka.testing.cluster import Cluster
 
-PAGE = Path(__file__).parents[2] / "docs" / "json.md"
 COMMANDS = """
 kavka version
 kavka format --data-dir new-data
@@ -46,7 +47,25 @@ kavka users set alice --password-file lines.txt
 kavka users list
 kavka users remove alice
 kavka transactions list
+kavka transactions describe payments
 kavka transactions find-hanging
+kavka share describe pickers
+kavka share reset-offsets pickers --topic jobs --to start
+kavka share delete pickers
+kavka acls add --allow User:alice --operation read --topic secrets
+kavka acls list
+kavka acls remove --topic secrets --execute
+kavka audit
+kavka disks describe
+kavka disks describe --replicas
+kavka disks move noise:0 --node 1 --to DISK
+kavka tiers status
+kavka tiers list tiered
+kavka tiers verify --url STORE
+kavka tiers repair --url STORE
+kavka tls demo-ca certificates
+kavka tls reload
+kavka cluster rebalance
 kavka cluster describe
 kavka cluster quorum
 kavka doctor
@@ -59,26 +78,51 @@ kavka profile list
 kavka profile delete staging
 kavka topics delete orders
 """
-ELSEWHERE = {"serve", "cluster up", "completion"}
-"""These write a ready file, or a script for a shell; some of those for Spark write lines while they go on."""
+TESTS = Path(__file__).parents[1]
+LATEST_TIERED = -5
+CONFIG = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    "kavka.audit.enable": "true",
+    "kavka.audit.topic.enable": "true",
+    "remote.log.storage.system.enable": "true",
+    "remote.log.manager.task.interval.ms": "200",
+    "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
+    "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
+}
+WITHOUT_JSON = {
+    "cluster up",  # writes a ready file, as `serve` does
+    "completion",  # prints a script for a shell
+    *("pipeline init", "pipeline run", "pipeline restart", "pipeline mirror"),  # say in lines what they do
+}
 
 
-def shape(value: object) -> str:
-    """The names of what is in a JSON value, however deep; names that are data are `*`."""
-    if isinstance(value, dict):
-        names = [name for name in value if "." not in name]
-        inner = [f"{name}: {found}" if (found := shape(value[name])) else name for name in names]
-        return "{" + ", ".join(inner + ["*"] * (len(names) < len(value))) + "}"
-    if isinstance(value, list):
-        longest = max((shape(each) for each in value), key=len, default="")
-        return f"[{longest or '...'}]"
-    return ""
+def prepare(cluster: Cluster) -> None:
+    """What there is to show: a transaction, a share group, a tiered segment."""
+    with blocking.Client(cluster.bootstrap) as client:
+        for name, configs in (("jobs", {}), ("tiered", {"remote.storage.enable": "true", "segment.bytes": "1048576"})):
+            client.admin.create_topic(name, configs=configs)
+        with client.producer(transactional_id="payments") as producer, producer.transaction():
+            producer.send("jobs", b"one").result()
+        with client.producer(batch_bytes=600_000) as producer:
+            for _ in range(3):
+                producer.send("tiered", b"x" * 600_000).result()
+        group = ConfigResource(ResourceType.GROUP, "pickers")
+        client.admin.alter_configs(group, set={"share.auto.offset.reset": "earliest"})
+        with client.share_consumer("pickers", "jobs") as consumer:
+            assert consumer.read()
+        ends = time.monotonic() + 60
+        tiered = TopicPartition("tiered", 0)
+        while client.admin.list_offsets({tiered: LATEST_TIERED})[tiered].offset < 0:
+            assert time.monotonic() < ends
+            time.sleep(0.1)
 
 
-def shapes(text: str) -> str:
-    """The shape of what was printed: a document, or one in each line."""
-    lines = [json.loads(line) for line in text.splitlines()]
-    return max((shape(line) for line in lines), key=len, default="nothing")
+def other_disk(bootstrap: str, topic: str) -> str:
+    """A directory of the node without a topic's partition."""
+    with blocking.Client(bootstrap) as client:
+        dirs = client.admin.describe_log_dirs(nodes=[1])[1]
+    return next(each.path for each in dirs if TopicPartition(topic, 0) not in each.replicas)
 
 
 def test_the_page_has_the_names_that_commands_print(
@@ -88,19 +132,23 @@ def test_the_page_has_the_names_that_commands_print(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     Path("lines.txt").write_text("secret\n" * 9)
     rows = []
-    with Cluster() as cluster:
+    store = (tmp_path / "store").as_uri()
+    (tmp_path / "store").mkdir()
+    with Cluster(disks=2, config={**CONFIG, "kavka.remote.storage.url": store}) as cluster:
+        prepare(cluster)
         for command in COMMANDS.strip().splitlines():
+            places = {"STORE": store, "DISK": other_disk(cluster.bootstrap, "noise") if "DISK" in command else ""}
             monkeypatch.setenv("KAVKA_BOOTSTRAP", cluster.bootstrap)
-            code = run([*shlex.split(command)[1:], "--output", "json"])
+            code = run([*(places.get(word, word) for word in shlex.split(command)[1:]), "--output", "json"])
             shown = capsys.readouterr()
             assert code == 0, f"{command}: {shown.err}"
-            rows.append(f"| `{command}` | `{shapes(shown.out)}` |")
+            rows.append(row(command, shown.out))
     table = "\n".join(rows)
     page = PAGE.read_text()
     if os.environ.get("KAVKA_CAPTURES") == "write":
         page = re.sub(r"(\|---\|---\|\n)(\|.*\n)*", lambda found: f"{found[1]}{table}\n", page, count=1)
         PAGE.write_text(page)
-    assert [row for row in rows if row not in page] == []
+    assert [each for each in rows if each not in page] == []
 
 
 def test_every_command_can_print_json() -> None:
@@ -109,6 +157,16 @@ def test_every_command_can_print_json() -> None:
             return [(prefix, command)]
         return [leaf for name, each in command.commands.items() for leaf in walk(f"{prefix} {name}".strip(), each)]
 
-    leaves = walk("", typer.main.get_command(app))
+    leaves = [leaf for name in MENU for leaf in walk(name, load(name))]
     silent = {name for name, leaf in leaves if not any("--output" in each.opts for each in leaf.params)}  # type: ignore[attr-defined]
-    assert {name for name in silent if not name.startswith("pipeline ")} == ELSEWHERE
+    assert silent == WITHOUT_JSON
+    shown = re.findall(r"^\| `kavka ([^`]*)`", PAGE.read_text(), re.MULTILINE)
+    missing = {name for name, _ in leaves if not any(f"{command} ".startswith(f"{name} ") for command in shown)}
+    assert missing == WITHOUT_JSON
+
+
+def test_every_row_of_the_page_is_tested() -> None:
+    texts = [file.read_text() for file in sorted(TESTS.rglob("test_*.py"))]
+    elsewhere = [name for text in texts for name in re.findall(r'documented\(\s*"(kavka [^"]+)"', text)]
+    shown = re.findall(r"^\| `(kavka [^`]*)`", PAGE.read_text(), re.MULTILINE)
+    assert sorted(shown) == sorted([*COMMANDS.strip().splitlines(), *elsewhere])

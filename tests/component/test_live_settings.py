@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,9 +14,14 @@ from crash.raw import HangupError, Raw
 from kavka.client import ConfigResource, ResourceType
 from kavka.client.blocking import Client
 from kavka.model.errors import InvalidRequest, SaslAuthenticationFailed
+from kavka.protocol.schemas.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from kavka.protocol.schemas.metadata import MetadataRequest
 from kavka.testing import Cluster
-from kavka.testing.local import free_ports
+from kavka.testing.local import free_ports, read_layout
 from kavka.testing.secured import Secured
 
 PATIENCE_S = 60.0
@@ -47,6 +53,14 @@ def accepts(port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def shakes_hands(port: int) -> None:
+    """Connect by TLS, whoever that is."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection(("127.0.0.1", port)) as plain, context.wrap_socket(plain):
+        pass
 
 
 def answers(port: int) -> bool:
@@ -116,6 +130,31 @@ def test_a_secured_listener_is_opened_and_closed(client: Client, cluster: Cluste
         Client(f"127.0.0.1:{port}", security=made.client("admin"))
     client.admin.alter_configs(mine, delete=list(keys))
     eventually(lambda: not accepts(port))
+
+
+def test_a_cap_is_in_force_also_where_the_keys_of_its_listener_come_later(tmp_path: Path) -> None:
+    made = Secured(tmp_path, {}, mechanism="PLAIN")
+    (port,) = free_ports(1)
+    with Cluster(quorum=True) as cluster:
+        (node,) = read_layout(cluster.data_dir)
+        assert node.controller is not None
+        keys = {
+            "listeners": f"PLAINTEXT://{cluster.bootstrap},EXTRA://127.0.0.1:{port}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,EXTRA:SSL",
+            **{f"listener.name.extra.{key}": text for key, text in made.tls.items()},
+            "listener.name.extra.max.connection.creation.rate": "1",
+        }
+        changes = [AlterableConfig(name=key, config_operation=0, value=text) for key, text in keys.items()]
+        resource = AlterConfigsResource(resource_type=4, resource_name=str(node.id), configs=changes)
+        raw = Raw(node.controller)  # which leaves it to the broker to read the keys, after it has heard of them
+        answer = raw.call(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
+        assert [(row.error_code, row.error_message) for row in answer.responses] == [(0, None)]
+        raw.close()
+        eventually(lambda: accepts(port))
+        began = time.monotonic()
+        for _ in range(12):
+            shakes_hands(port)
+        assert time.monotonic() - began >= 1
 
 
 def test_listeners_that_cannot_be_are_refused_before(client: Client, cluster: Cluster) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from base64 import b64encode
 from contextlib import closing
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
 from crash.raw import Raw
-from kavka.model.errors import InvalidRequest, SaslAuthenticationFailed
+from kavka.model.errors import InvalidRequest, SaslAuthenticationFailed, UnsupportedSaslMechanism
 from kavka.protocol.schemas.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
@@ -39,6 +41,7 @@ CONFIG = {
     JAAS_KEY: f'{PLAIN} required user_admin="{PASSWORD}";',
     "delegation.token.secret.key": KEY,
     "kavka.log.level": "debug",
+    "kavka.metrics.listener": "127.0.0.1:0",
 }
 
 
@@ -80,6 +83,15 @@ def test_no_secret_is_in_any_log(tmp_path: Path) -> None:
             assert log_in(cluster, "SCRAM-SHA-256", client) == code
         assert log_in(cluster, "OAUTHBEARER", OAuthBearerClient(good)) == 0
         assert log_in(cluster, "OAUTHBEARER", OAuthBearerClient(bad)) == failed
+        assert log_in(cluster, "SCRAM-SHA-512", PlainClient("admin", PASSWORD)) == UnsupportedSaslMechanism.code
+        with urlopen(f"http://{cluster.node(1).ready['metrics']}/metrics", timeout=30) as answer:
+            rows = re.findall(
+                r'^kavka_sasl_logins_total\{listener="PLAINTEXT",mechanism="(.+)",outcome="failed"\} (\S+)$',
+                answer.read().decode(),
+                re.MULTILINE,
+            )
+        refused = {mechanism: int(float(count)) for mechanism, count in rows}
+        assert refused == {"PLAIN": 1, "SCRAM-SHA-256": 2, "OAUTHBEARER": 1, "Unknown": 1}
         cluster.stop()
         log = cluster.log
     for secret in (PASSWORD, WRONG, SCRAM_PASSWORD, KEY, hmac, good, bad, salted.hex(), b64encode(salted).decode()):

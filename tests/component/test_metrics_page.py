@@ -119,3 +119,21 @@ def test_a_broker_that_is_gone_is_seen(cluster: Cluster) -> None:
     until(lambda: unready() == "ok\n")
     until(lambda: numbers(get(cluster, 1))["kavka_under_replicated_partitions"] == 0)
     assert sum(numbers(get(cluster, node))["kavka_isr_expands_total"] for node in (1, 2)) > 0
+
+
+def test_coordinators_are_loaded_when_a_group_comes_and_after_a_restart_by_themselves() -> None:
+    with Cluster(config={"kavka.metrics.listener": "127.0.0.1:0", "offsets.topic.num.partitions": "2"}) as cluster:
+
+        def loaded() -> bool:
+            return any(name.startswith("kavka_coordinator_records") for name in numbers(get(cluster, 1)))
+
+        with blocking.Client(cluster.bootstrap) as client:
+            client.admin.create_topic("orders")
+            assert not loaded()
+            with client.producer() as producer, client.group_consumer("billing", "orders", start="start") as consumer:
+                producer.send("orders", b"first").result()
+                assert consumer.read()
+            assert loaded()
+        cluster.stop(1)
+        cluster.start(1)
+        until(loaded)

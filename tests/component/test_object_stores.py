@@ -1,15 +1,21 @@
-"""One contract, every store: a directory, memory through obstore, and S3 through obstore as two servers speak it."""
+"""One contract, every store: a directory, memory, S3 as two servers speak it, and Azure's as Azurite does."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import resource
+import signal
+import subprocess
+import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 
 import pytest
+from tests.azurite import azurite_server
 from tests.s3_servers import BUCKET, SERVERS, s3_server
 from tests.unit.tiered.stored import FILES, NAME, SEGMENT, guarded, run
 
@@ -44,13 +50,19 @@ def versitygw(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
         yield options
 
 
+@pytest.fixture(scope="module")
+def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    with azurite_server(tmp_path_factory.mktemp("azurite")) as options:
+        yield options
+
+
 @pytest.fixture
 def threads() -> Iterator[ThreadPoolExecutor]:
     with ThreadPoolExecutor(4) as pool:
         yield pool
 
 
-@pytest.fixture(params=["file", "memory", *SERVERS])
+@pytest.fixture(params=["file", "memory", *SERVERS, "azurite"])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -60,12 +72,12 @@ def url(kind: str, tmp_path: Path) -> str:
     if kind == "file":
         return f"file://{tmp_path}/store"
     pytest.importorskip("obstore", reason="obstore is not installed: the extra cloud")
-    return "memory://" if kind == "memory" else f"s3://{BUCKET}/{uuid.uuid4()}"
+    return "memory://" if kind == "memory" else f"{'az' if kind == 'azurite' else 's3'}://{BUCKET}/{uuid.uuid4()}"
 
 
 @pytest.fixture
 def options(kind: str, request: pytest.FixtureRequest) -> dict[str, str] | None:
-    return request.getfixturevalue(kind) if kind in SERVERS else None
+    return request.getfixturevalue(kind) if kind in {*SERVERS, "azurite"} else None
 
 
 @pytest.fixture
@@ -191,6 +203,15 @@ def test_a_segment_goes_there_and_comes_back(
     run(work)
 
 
+@pytest.mark.parametrize(
+    ("url", "option"), [("s3://b/p", "sekret_access_key"), ("gs://b/p", "secret"), ("az://b/p", "no_such")]
+)
+def test_an_option_that_a_store_does_not_have_is_refused(url: str, option: str, threads: ThreadPoolExecutor) -> None:
+    pytest.importorskip("obstore", reason="obstore is not installed: the extra cloud")
+    with pytest.raises(InvalidConfig):
+        open_store(url, threads, {option: "x"})
+
+
 @pytest.mark.parametrize("server", SERVERS)
 def test_a_bucket_that_is_not_there_or_not_ours_is_refused(
     server: str, request: pytest.FixtureRequest, threads: ThreadPoolExecutor
@@ -242,11 +263,101 @@ def test_an_upload_that_fails_leaves_nothing(tmp_path: Path, threads: ThreadPool
     assert [name for _, _, names in os.walk(tmp_path) for name in names] == []
 
 
+def test_new_directories_are_forced_to_the_device_with_what_is_in_them(
+    tmp_path: Path, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forced: set[Path] = set()
+    fsync = os.fsync
+
+    def noting(fd: int) -> None:
+        forced.add(Path(os.readlink(f"/proc/self/fd/{fd}")))
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    run(lambda: LocalStore(str(tmp_path / "store"), threads).put("a/b/one", Content.of(b"data")))
+    assert forced >= {tmp_path / "store", tmp_path / "store" / "a", tmp_path / "store" / "a" / "b"}
+
+
 def test_a_full_disk_is_a_full_store(tmp_path: Path, threads: ThreadPoolExecutor) -> None:
-    if not os.path.exists("/dev/full"):
-        pytest.skip("no /dev/full on this system")
-    aside = tmp_path / ".kavka-tmp"
-    aside.mkdir()
-    (aside / f"{os.getpid()}-0").symlink_to("/dev/full")
-    with pytest.raises(StoreFull):
-        run(lambda: LocalStore(str(tmp_path), threads).put("a/one", Content.of(b"x")))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
+    try:
+        with pytest.raises(StoreFull):
+            run(lambda: LocalStore(str(tmp_path), threads).put("a/one", Content.of(bytes(2 << 20))))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+class Held:
+    """Content that stops halfway until it may go on."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.halfway, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        half = len(self.data) // 2
+        yield self.data[:half]
+        self.halfway.set()
+        await self.go_on.wait()
+        yield self.data[half:]
+
+    @property
+    def content(self) -> Content:
+        return Content(len(self.data), self.chunks)
+
+
+def test_nodes_that_share_a_directory_and_a_process_id_do_not_mix_their_bytes(
+    tmp_path: Path, threads: ThreadPoolExecutor
+) -> None:
+    first, second = LocalStore(str(tmp_path), threads), LocalStore(str(tmp_path), threads)
+    held = Held(b"1" * 1000)
+
+    async def work() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            putting = tasks.create_task(first.put("a/first", held.content))
+            await held.halfway.wait()
+            await second.put("a/second", Content.of(b"2" * 100))
+            held.go_on.set()
+        assert putting.result() == 1000
+        assert await first.read("a/first", 0, 1000) == b"1" * 1000
+        assert await first.read("a/second", 0, 100) == b"2" * 100
+
+    run(work)
+
+
+DIES = """
+import asyncio, os, signal, sys
+from concurrent.futures import ThreadPoolExecutor
+from kavka.tiered.objects.base import Content
+from kavka.tiered.objects.local import LocalStore
+
+async def chunks():
+    yield b"some"
+    os.kill(os.getpid(), signal.SIGKILL)
+    yield b"never"
+
+asyncio.run(LocalStore(sys.argv[1], ThreadPoolExecutor(1)).put("a/lost", Content(9, chunks)))
+"""
+
+
+def test_what_a_killed_node_left_is_found_and_what_a_living_one_writes_is_left_alone(
+    tmp_path: Path, threads: ThreadPoolExecutor
+) -> None:
+    died = subprocess.run([sys.executable, "-c", DIES, str(tmp_path)], check=False)
+    assert died.returncode == -signal.SIGKILL
+    store, living = LocalStore(str(tmp_path), threads), Held(b"1" * 1000)
+
+    async def work() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(LocalStore(str(tmp_path), threads).put("a/one", living.content))
+            await living.halfway.wait()
+            (left,) = await store.abandoned(remove=False)
+            assert left.size == 4
+            assert await store.abandoned(remove=True) == [left]
+            assert await store.abandoned(remove=True) == []
+            living.go_on.set()
+        assert await store.read("a/one", 0, 1000) == b"1" * 1000
+
+    run(work)
+    assert list((tmp_path / ".kavka-tmp").iterdir()) == []

@@ -3,72 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 from urllib.request import urlopen
 
 import pytest
 from confluent_kafka import Consumer as OtherConsumer
-from confluent_kafka import TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from oteltest.sink import HttpSink
-from oteltest.sink.handler import AccumulatingHandler
-from oteltest.telemetry import Telemetry
 
+from collector import Collector, of
 from kavka.client import Consumer
+from kavka.client import TopicPartition as Place
+from kavka.client.admin_configs import ConfigResource, ResourceType
+from kavka.client.blocking import Client
 from kavka.client.tracing import TracedProducer, processing, received
 from kavka.testing import Cluster
 from kavka.testing.local import free_ports
 
 SECONDS = 60.0
-
-
-class Collector:
-    """What was received."""
-
-    def __init__(self) -> None:
-        (port,) = free_ports(1)
-        self.url = f"http://127.0.0.1:{port}"
-        self._handler = AccumulatingHandler()
-        self._sink = HttpSink(self._handler, logging.getLogger("sink"), port)
-        self._sink.start()
-
-    def close(self) -> None:
-        self._sink.stop()
-
-    @property
-    def telemetry(self) -> Telemetry:
-        return self._handler.telemetry
-
-    def spans(self, service: str) -> list[Any]:
-        return [
-            span
-            for request in list(self.telemetry.trace_requests)
-            for resource in request.pbreq.resource_spans
-            if of(resource.resource.attributes, "service.name") == service
-            for scope in resource.scope_spans
-            for span in scope.spans
-        ]
-
-    def metrics(self) -> dict[str, Any]:
-        """The metrics that came last, by name."""
-        requests = list(self.telemetry.metric_requests)
-        if not requests:
-            return {}
-        (resource,) = requests[-1].pbreq.resource_metrics
-        assert of(resource.resource.attributes, "service.name") == "kavka"
-        assert of(resource.resource.attributes, "service.instance.id") == "1"
-        return {metric.name: metric for scope in resource.scope_metrics for metric in scope.metrics}
-
-
-def of(attributes: Any, name: str) -> str | None:
-    return next((each.value.string_value for each in attributes if each.key == name), None)
 
 
 def until(look: Callable[[], bool]) -> None:
@@ -135,6 +92,9 @@ def test_a_trace_goes_from_the_producer_to_who_works_on_the_record(
     assert (shop, name) == (("shop", b"1"), "traceparent")
     assert traceparent is not None
     assert traceparent.startswith(f"00-{sent.trace_id.hex()}-{sent.span_id.hex()}-0".encode())
+    until(lambda: any(one.parent_span_id == sent.span_id for one in collector.spans("kavka")))
+    stored = next(one for one in collector.spans("kavka") if one.parent_span_id == sent.span_id)
+    assert (stored.name, stored.trace_id) == ("Produce", sent.trace_id)
     other = OtherConsumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g"})
     other.assign([TopicPartition("orders", 0, 0)])
     message = other.poll(20)
@@ -169,6 +129,34 @@ def test_the_metrics_are_those_that_prometheus_is_shown(cluster: Cluster, collec
     for point in times:
         assert point.count == sum(point.bucket_counts)
         assert len(point.bucket_counts) == len(point.explicit_bounds) + 1
+
+
+def test_a_collector_alone_gets_what_clients_push_and_how_far_groups_are_behind() -> None:
+    alone = Collector()
+    config = {"kavka.otel.endpoint": alone.url, "kavka.otel.metrics.interval.ms": "200"}
+    with Cluster(config=config) as cluster:
+        assert cluster.node(1).ready["metrics"] is None
+        with Client(cluster.bootstrap) as client:
+            subscription = ConfigResource(ResourceType.CLIENT_METRICS, "all")
+            client.admin.alter_configs(subscription, set={"metrics": "*", "interval.ms": "200"})
+            client.admin.create_topic("sales", partitions=1)
+            client.admin.alter_group_offsets("billing", {Place("sales", 0): 0})
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "client.id": "till", "enable.metrics.push": True})
+
+        def came() -> bool:
+            producer.produce("sales", b"x")
+            producer.poll(0)
+            found = alone.metrics()
+            pushed = [metric for name, metric in found.items() if name.startswith("kavka_client_producer_")]
+            points = [point for each in pushed for point in (*each.gauge.data_points, *each.sum.data_points)]
+            lag = found["kavka_group_lag_records"].gauge.data_points if found else ()
+            return any(of(point.attributes, "client_id") == "till" for point in points) and any(
+                of(point.attributes, "group") == "billing" and point.as_double > 0 for point in lag
+            )
+
+        until(came)
+        producer.flush(SECONDS)
+    alone.close()
 
 
 def test_a_collector_that_is_away_holds_nobody_up() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Self
 
 import pytest
 
@@ -19,6 +21,7 @@ from kavka.testing import Cluster
 from scale import FULL, rounds
 
 WINDOWS = 11 if FULL else 3
+BESIDE_PER_SECOND = 50
 ALLOWED_AT_ONCE_S = WINDOWS - 1
 """What so many seconds allow may be used at once before a client has to wait."""
 
@@ -157,13 +160,16 @@ def test_producers_and_consumers_settle_at_their_quota(client: Client, cluster: 
     records = batch(min(rate // 20, 900_000))
     raw, seconds = Raw(cluster.bootstrap, name), rounds(20, 8)
     request = produce(topic, records)
+    client.admin.create_topic(f"beside-{rate}")
 
     def produced() -> int:
         assert raw.call(request, 9).responses[0].partition_responses[0].error_code == 0
         return len(records)
 
-    settled = pace(produced, rate, seconds)
+    with Beside(cluster.bootstrap, f"beside-{rate}") as beside:
+        settled = pace(produced, rate, seconds)
     assert abs(settled / rate - 1) < 0.05
+    beside.lost_nothing()
     offset = raw.call(request, 9).responses[0].partition_responses[0].base_offset
 
     def consumed() -> int:
@@ -172,9 +178,60 @@ def test_producers_and_consumers_settle_at_their_quota(client: Client, cluster: 
         answer = raw.call(FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1 << 30, topics=topics), 12)
         return sum(len(row.records or b"") for one in answer.responses for row in one.partitions)
 
-    settled = pace(consumed, rate, seconds)
+    with Beside(cluster.bootstrap, f"beside-{rate}") as beside:
+        settled = pace(consumed, rate, seconds)
     assert abs(settled / rate - 1) < 0.05
+    beside.lost_nothing()
     raw.close()
+
+
+class Beside:
+    """A client without quotas that writes and reads a little all the time, while others have to wait."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._raw = Raw(bootstrap, "beside")
+        self._topic = topic
+        self._request = produce(topic, batch(1000))
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._due = self._done = 0
+        self._wrong: list[str] = []
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._raw.close()
+
+    def _run(self) -> None:
+        began = time.monotonic()
+        try:
+            while not self._stop.wait(0.002):
+                self._due = int((time.monotonic() - began) * BESIDE_PER_SECOND)
+                if self._done < self._due:
+                    self._write_and_read()
+                    self._done += 1
+        except Exception as error:
+            self._wrong.append(f"after {self._done}: {error!r}")
+
+    def _write_and_read(self) -> None:
+        written = self._raw.call(self._request, 9)
+        row = written.responses[0].partition_responses[0]
+        wanted = FetchPartition(partition=0, fetch_offset=row.base_offset, partition_max_bytes=10_000)
+        topics = [FetchTopic(topic=self._topic, partitions=[wanted])]
+        got = self._raw.call(FetchRequest(max_wait_ms=1000, min_bytes=1, max_bytes=1 << 20, topics=topics), 12)
+        (read,) = got.responses[0].partitions
+        told = row.error_code, read.error_code, written.throttle_time_ms, got.throttle_time_ms
+        if told != (0, 0, 0, 0) or not read.records:
+            self._wrong.append(f"{row.base_offset}: {told}, {len(read.records or b'')} bytes")
+
+    def lost_nothing(self) -> None:
+        """It never had to wait, got all it wrote, and kept to its pace."""
+        assert not self._wrong, self._wrong[:5]
+        assert self._done >= 0.95 * self._due > 0, f"{self._done} of {self._due}"
 
 
 def pace(use: Callable[[], int], rate: int, seconds: int) -> float:

@@ -14,11 +14,20 @@ from typing import Any
 
 import pytest
 
+from kavka.client.registry import Schema as ClientSchema
+from kavka.client.registry.blocking import SchemaRegistry
 from kavka.testing import Cluster
 
 with warnings.catch_warnings():  # its HTTP library says that it will have another name
     warnings.simplefilter("ignore")
-    from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+    from confluent_kafka.schema_registry import (
+        Metadata,
+        MetadataProperties,
+        MetadataTags,
+        Schema,
+        SchemaReference,
+        SchemaRegistryClient,
+    )
     from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
     from confluent_kafka.schema_registry.error import SchemaRegistryError
     from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
@@ -78,6 +87,51 @@ def test_schemas_refer_to_others(registry: SchemaRegistryClient) -> None:
     with pytest.raises(SchemaRegistryError) as error:
         registry.delete_subject("address")
     assert error.value.error_code == 42206
+
+
+def test_a_version_is_found_by_all_of_its_metadata(node: Cluster, registry: SchemaRegistryClient) -> None:
+    for name in ("gold", "tin"):
+        properties = MetadataProperties({"owner": "shop", "tier": name})
+        schema = avro({**ORDER, "doc": name}, metadata=Metadata(MetadataTags({}), properties, []))
+        registry.register_schema("of-tiers", schema)
+    wanted = {"owner": "shop", "tier": "gold"}
+    assert registry.get_latest_with_metadata("of-tiers", wanted).version == 1
+    assert registry.get_latest_with_metadata("of-tiers", {"owner": "shop"}).version == 2
+    with pytest.raises(SchemaRegistryError) as error:
+        registry.get_latest_with_metadata("none", wanted)
+    assert error.value.error_code == 40401
+
+
+def test_a_registry_says_which_cluster_it_is_of(node: Cluster) -> None:
+    with urllib.request.urlopen(f"{node.registry}/v1/metadata/id", timeout=30) as response:
+        clusters = json.load(response)["scope"]["clusters"]
+    assert clusters == {"kafka-cluster": node.cluster_id, "schema-registry-cluster": "schema-registry"}
+
+
+def test_a_schema_comes_in_the_form_that_is_asked_for(node: Cluster) -> None:
+    text = 'syntax = "proto3"; message M { string a = 1; }'
+    with SchemaRegistry(node.registry) as ours:
+        ours.register("in-forms", ClientSchema(text, "PROTOBUF"))
+
+    def asked(path: str, body: bytes | None = None) -> Any:
+        request = urllib.request.Request(f"{node.registry}{path}", body)
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return json.load(response)
+
+    sent = json.dumps({"schema": text, "schemaType": "PROTOBUF"}).encode()
+    form, version = "format=serialized", "/subjects/in-forms/versions/1"
+    said = asked(f"{version}?{form}")["schema"]
+    assert "syntax" not in said
+    assert asked(f"{version}/schema?{form}") == asked(f"/subjects/in-forms?{form}", sent)["schema"] == said
+    assert asked(f"/subjects/in-forms?{form}", sent)["id"] == asked(version)["id"]
+
+
+def test_any_subject_can_be_tried_and_any_head_asked_for(node: Cluster, registry: SchemaRegistryClient) -> None:
+    assert registry.test_compatibility("never-there", avro(ORDER))
+    for path in ("/subjects", "/", "/v1/metadata/id"):
+        request = urllib.request.Request(f"{node.registry}{path}", method="HEAD")
+        with urllib.request.urlopen(request, timeout=30) as response:
+            assert (response.status, response.read()) == (200, b"")
 
 
 def test_records_in_avro_and_back(registry: SchemaRegistryClient) -> None:
@@ -188,6 +242,12 @@ def test_a_node_without_a_registry_imports_none(tmp_path: Path) -> None:
     arguments = [sys.executable, "-c", PLAIN_NODE, str(tmp_path / "data"), str(tmp_path / "ready")]
     done = subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=60)
     loaded = done.stdout.split()
-    assert "kavka.broker.handlers.registry_call" in loaded  # every handler was bound
-    heavy = ("kavka.coordinator.registry", "kavka.runtime.registry", "kavka.broker.registry_calls", "kavka.console")
+    assert "kavka.broker.dispatch" in loaded
+    heavy = (
+        "kavka.coordinator.registry",
+        "kavka.runtime.registry",
+        "kavka.broker.registry_calls",
+        "kavka.broker.handlers.registry_call",
+        "kavka.console",
+    )
     assert [name for name in loaded if name in heavy or name.startswith(heavy[0])] == []

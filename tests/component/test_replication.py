@@ -25,6 +25,8 @@ from kavka.protocol.schemas.delete_records import (
 from kavka.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 from kavka.protocol.schemas.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from kavka.replica.tier import StateBefore
+from kavka.storage import files
+from kavka.storage.checkpoint import read_offsets
 from replicated import CLOCK, eventually, play
 
 QUICK = {"replica_lag_time_max_ms": 600, "replica_fetch_wait_max_ms": 100}
@@ -403,6 +405,29 @@ def test_a_leader_that_was_elected_without_being_in_sync_takes_its_followers_alo
         await cluster.nodes[1].start()
         await eventually(lambda: set(cluster.image().isr) == {1, 2})
         assert cluster.nodes[1].values_of() == cluster.nodes[2].values_of() == [b"a", b"b"]
+
+    play(tmp_path, scenario, nodes=2)
+
+
+def test_a_log_that_is_cut_has_its_recovery_point_checkpointed_before_it_grows_again(tmp_path):
+    async def scenario(cluster):
+        cluster.topic(replicas=(1, 2))
+        await cluster.produce(b"a")
+        cluster.nodes[2].fetchers.close()
+        for number in range(5):
+            await cluster.produce(b"%d" % number, acks=1)
+        node = cluster.nodes[1]
+        node.partition().log.sync()
+        await node.checkpoints.write(files.RECOVERY_POINTS)
+        await cluster.nodes[2].stop()
+        await cluster.nodes[2].start()
+        cluster.nodes[2].fetchers.close()
+        cluster.nodes[2].partition().truncate(1, 0)
+        cluster.change(leader=2, isr=[2])
+        assert await cluster.produce(b"b") == (0, 1)
+        await eventually(lambda: node.values_of() == [b"a", b"b"])
+        checkpoint = read_offsets(node.disk, f"{node.root}/{files.RECOVERY_POINTS}")
+        assert list(checkpoint.values()) == [1]
 
     play(tmp_path, scenario, nodes=2)
 

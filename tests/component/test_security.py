@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 import time
 from collections.abc import Iterator
@@ -14,15 +15,21 @@ from every_listener import MECHANISMS, PASSWORD, PROTOCOLS, WAYS, Served, option
 from kavka.client import Admin, Producer, blocking
 from kavka.model.errors import NetworkException, RequestTimedOut, SaslAuthenticationFailed, TopicAuthorizationFailed
 from kavka.model.settings import SettingError
+from kavka.protocol.header import encode_request
+from kavka.protocol.schemas.metadata import MetadataRequest
 from kavka.testing import Cluster
 from kavka.testing.authority import Authority
 from kavka.testing.cluster import NodeError
-from kavka.testing.secured import ADMIN
+from kavka.testing.secured import ADMIN, set_password
+from scale import rounds
+
+PATIENCE_S = 30.0
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("secured")) as node:
+    asks = {"listener.name.sasl_ssl.ssl.client.auth": "requested"}
+    with serving(tmp_path_factory.mktemp("secured"), asks) as node:
         yield node
 
 
@@ -71,6 +78,53 @@ def test_who_shows_a_certificate_is_who_the_rules_make_of_it(served: Served) -> 
     create("alice.pem", "certified")  # User:ALICE, who may do everything
     with pytest.raises(TopicAuthorizationFailed):
         create("mallory.pem", "forged")
+
+
+def test_a_certificate_says_nothing_where_clients_log_in(served: Served) -> None:
+    """alice, who is a super user, has her certificate shown by others on a listener that asks for one."""
+    alice = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(served.secured.folder / "alice.pem")}
+    with blocking.Client(served.bootstrap("PLAINTEXT")) as client:
+        client.run(set_password(client.pool, "carol", PASSWORD))
+    carol = {**options(served, "SASL_SSL", "SCRAM-SHA-512", "carol"), **alice}
+    with (
+        blocking.Client(served.bootstrap("SASL_SSL"), security=carol) as client,
+        pytest.raises(TopicAuthorizationFailed),
+    ):
+        client.admin.create_topic("not-carols", partitions=1)
+    with pytest.raises(SaslAuthenticationFailed):
+        blocking.Client(served.bootstrap("SASL_SSL"), security={**options(served, "SASL_SSL", "PLAIN", "eve"), **alice})
+
+
+def test_a_certificate_that_is_out_of_date_is_refused(served: Served) -> None:
+    served.secured.issue("late.pem", "alice", days=0)
+    late = ssl.create_default_context(cafile=served.authority)
+    late.load_cert_chain(served.secured.folder / "late.pem")
+    with (
+        socket.create_connection(("localhost", served.ports["SSL"]), timeout=PATIENCE_S) as raw,
+        late.wrap_socket(raw, server_hostname="localhost") as sock,
+        pytest.raises(ssl.SSLError, match="CERTIFICATE_EXPIRED"),
+    ):
+        sock.recv(1)
+    assert "certificate verify failed: certificate has expired" in served.cluster.log
+
+
+def test_clients_that_never_read_what_tls_sends_leave_nothing_behind(served: Served) -> None:
+    """What is unread, session tickets first of all, makes the end of such a client a reset."""
+    context = ssl.create_default_context(cafile=served.authority)
+    asks = encode_request(9, 1, "never-reads", MetadataRequest(topics=None))
+    folder = Path(f"/proc/{served.cluster.pid}/fd")
+    before = len(list(folder.iterdir()))
+    for _ in range(rounds(200, 30)):
+        with socket.create_connection(("localhost", served.ports["SSL"]), timeout=PATIENCE_S) as raw:
+            sock = context.wrap_socket(raw, server_hostname="localhost")
+            sock.sendall(asks)
+            sock.close()
+    ends = time.monotonic() + PATIENCE_S
+    while len(list(folder.iterdir())) > before:
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+    with blocking.Client(served.bootstrap("SSL"), security=options(served, "SSL")) as client:
+        assert client.admin.list_topics() is not None
 
 
 def test_a_node_that_nobody_vouches_for_is_not_believed(served: Served, tmp_path: Path) -> None:

@@ -12,9 +12,11 @@ import pytest
 from component.share_member import ACCEPT, REJECT, RELEASE, RENEW, Member, World, acquired, code, values, world_at
 from kavka.broker.metrics import SHARE_COUNTS
 from kavka.client import Consumer, Producer
+from kavka.protocol.schema import replace
 from kavka.protocol.schemas import alter_share_group_offsets as altering
 from kavka.protocol.schemas import delete_share_group_offsets as forgetting
 from kavka.protocol.schemas import describe_share_group_offsets as positions
+from kavka.protocol.schemas import read_share_group_state as reading
 from kavka.protocol.schemas import write_share_group_state as writing
 from kavka.protocol.schemas.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kavka.protocol.schemas.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -317,7 +319,10 @@ def test_records_that_are_given_up_become_dead_letters(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_leader_that_died_amid_writing_dead_letters_leaves_none_out_and_none_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize("written", [True, False], ids=["written", "not written"])
+def test_a_leader_that_died_amid_writing_dead_letters_leaves_none_out_and_none_twice(
+    tmp_path: Path, written: bool
+) -> None:
     async def scenario() -> None:
         async with world_at(tmp_path) as world:
             await prepared(world)
@@ -328,17 +333,24 @@ def test_a_leader_that_died_amid_writing_dead_letters_leaves_none_out_and_none_t
             await member.join("orders")
             await member.fetch([T0], wait_ms=5000)
             assert code(await member.acknowledge({T0: [(0, 0, [REJECT])]})) == 0
-            assert len(await dead_letters(world, 1)) == 1
+            assert code(await member.acknowledge({T0: [(1, 1, [REJECT])]})) == 0
+            assert len(await dead_letters(world, 2)) == 2
+            before = (await state_of(world)).dead_letters
+            assert before.sequence == 2
             member.connection.close()
-            # as if the leader had died before it could say that 0 is archived, and before it had written 1
-            rows = [writing.StateBatch(first_offset=0, last_offset=1, delivery_state=3, delivery_count=9)]
+            while not (await state_of(world)).state_batches:  # 2 is released
+                await asyncio.sleep(0.02)
+            # as if the leader had died after it had written 1, or before it wrote 2
+            at = 1 if written else 2
+            rows = [writing.StateBatch(first_offset=at, last_offset=at, delivery_state=3, delivery_count=9)]
             row = writing.PartitionData(
                 partition=0,
                 state_epoch=-1,
                 leader_epoch=-1,
-                start_offset=0,
+                start_offset=at,
                 delivery_complete_count=2,
                 state_batches=rows,
+                dead_letters=replace(before, sequence=at),
             )
             topic = writing.WriteStateData(topic_id=world.topic_ids["orders"], partitions=[row])
             request = writing.WriteShareGroupStateRequest(group_id="g", topics=[topic])
@@ -348,12 +360,28 @@ def test_a_leader_that_died_amid_writing_dead_letters_leaves_none_out_and_none_t
         async with world_at(tmp_path) as world:
             world.topic_ids["orders"] = topic_id
             heir = await Member.make(world, member_id="m2")
-            assert acquired(await heir.fetch([T0], wait_ms=10_000)) == [(2, 2, 2)]
-            found = await dead_letters(world, 2)
-            assert [dict(one.headers)["__dlq.errors.offset"] for one in found] == [b"0", b"1"]
-            assert [(one.key, one.value) for one in found] == [(None, None)] * 2
+            if not written:
+                await world.produce("orders", 1, first=3)
+            at = 2 if written else 3
+            assert acquired(await heir.fetch([T0], wait_ms=10_000))[-1][:2] == (at, at)
+            if written:
+                assert code(await heir.acknowledge({T0: [(2, 2, [REJECT])]})) == 0
+            found = await dead_letters(world, 3)
+            assert [dict(one.headers)["__dlq.errors.offset"] for one in found] == [b"0", b"1", b"2"]
+            assert [(one.key, one.value) for one in found] == [(None, None)] * 3
+            after = (await state_of(world)).dead_letters
+            assert after == replace(before, sequence=3, number=after.number)
 
     asyncio.run(scenario())
+
+
+async def state_of(world: World) -> Any:
+    """What the share coordinator has."""
+    row = reading.PartitionData(partition=0, leader_epoch=-1)
+    topic = reading.ReadStateData(topic_id=world.topic_ids["orders"], partitions=[row])
+    request = reading.ReadShareGroupStateRequest(group_id="g", topics=[topic])
+    answer = await world.ask(request, reading.ReadShareGroupStateResponse, 0)
+    return answer.results[0].partitions[0]
 
 
 def test_what_was_released_waits_and_does_not_hold_up_the_others(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -90,6 +91,15 @@ class World:
         return (await self.connection.request(request, StreamsGroupDescribeResponse, version=0)).groups
 
 
+async def run_kavka(*arguments: str) -> str:
+    """What a command prints."""
+    command = [sys.executable, "-m", "kavka", *arguments]
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    said, _ = await process.communicate()
+    assert process.returncode == 0
+    return said.decode()
+
+
 @asynccontextmanager
 async def node(folder: Path, settings: dict[str, str]) -> AsyncIterator[World]:
     stopping = asyncio.Event()
@@ -147,6 +157,16 @@ def test_internal_topics_are_created_and_tasks_assigned(play: Callable[..., None
             assert (part.changelog_topics, [task.partition for task in part.tasks]) == ({"counts": 3}, [0, 1, 2])
             [listed] = await admin.list_groups()
             assert (listed.id, listed.state, listed.type) == ("g", "Stable", "streams")
+            said = await run_kavka("groups", "describe", "g", "--bootstrap", world.bootstrap)
+            assert said.splitlines()[:6] == [
+                "g  streams  Stable  members 1",
+                "topology  epoch 0",
+                "└─ subtopology 0",
+                "   ├─ reads words",
+                "   ├─ keeps counts  changelog, 3 partitions",
+                "   ├─ task 0_0",
+            ]
+            assert said.count("active m  process p  client kavka") == 3
             assert (await world.beat(-1)).error_code == 0
             await admin.delete_group("g")
             assert await admin.list_groups() == []

@@ -15,6 +15,7 @@ from tests.tiering import (
     EARLIEST_PENDING,
     LATEST,
     LATEST_TIERED,
+    PATIENCE,
     SECOND_MS,
     TOPIC,
     World,
@@ -29,16 +30,18 @@ from kavka.catalog.machine import segment_event
 from kavka.catalog.partitioner import metadata_partition
 from kavka.catalog.records import encode_event
 from kavka.catalog.segment import RemoteSegment, TopicIdPartition
-from kavka.client import ConfigResource, Producer, ResourceType
+from kavka.client import ConfigResource, Consumer, Pool, Producer, ResourceType
+from kavka.metadata.names import REMOTE_LOG_METADATA as METADATA
+from kavka.metadata.names import REMOTE_LOG_METADATA_CLIENT
 from kavka.model.errors import InvalidConfig, KafkaError
 from kavka.model.types import TopicPartition, Uuid
 from kavka.tiered.objects.manifest import Part
 from kavka.tiered.objects.opening import open_segments
 
 TP = TopicPartition(TOPIC, 0)
-METADATA = "__remote_log_metadata"
 SEGMENT_ID = Uuid(b"never finished..")
 DAY_MS = 86_400_000
+BROKERS = ConfigResource(ResourceType.BROKER, "")
 
 Scenario = Callable[[World], Awaitable[None]]
 
@@ -166,7 +169,12 @@ def test_a_copy_that_a_crash_cut_off_is_cleaned_up_and_made_again(tmp_path: Path
         home = metadata_partition(topic_id, 0, partitions)
         store = open_segments(f"file://{tmp_path}/store", ThreadPoolExecutor(1))
         await store.put(name, begun, {Part.LOG: bytes(2 * batch_bytes())})  # first: the node may clean up at once
-        async with Producer(world.pool) as producer:
+        (manifest,) = (tmp_path / "store").rglob("*.manifest")
+        manifest.unlink()  # it comes last
+        async with (
+            Pool(world.bootstrap, client_id=f"{REMOTE_LOG_METADATA_CLIENT}1") as pool,
+            Producer(pool) as producer,
+        ):
             await producer.send_and_wait(METADATA, encode_event(segment_event(name, begun)), partition=home)
 
     async def go_on(world: World) -> None:
@@ -348,3 +356,66 @@ async def until_stored(folder: Path, segments: int) -> None:
         return len(stored(folder)) == segments
 
     await until(so_many, f"{segments} segments are stored, not {len(stored(folder))}")
+
+
+def test_copies_wait_for_their_limit_which_is_changed_live(tmp_path: Path) -> None:
+    limit = "remote.log.manager.copy.max.bytes.per.second"
+
+    async def scenario(world: World) -> None:
+        await world.create()
+        await world.produce(0, 1, 2)
+        await world.becomes(LATEST_TIERED, 1)  # one goes at once, the next when its bytes have been waited for
+        await world.produce(3, 4)
+
+        async def waits() -> bool:
+            return await world.metric("kavka_remote_copies_held_back_total") > 0
+
+        await until(waits)
+        assert await world.offset(LATEST_TIERED) == 1
+        await world.admin.alter_configs(BROKERS, set={limit: str(1 << 40)})
+        await world.becomes(LATEST_TIERED, 3)
+
+    texts = {limit: "1", "remote.log.manager.copy.quota.window.num": "1000", "kavka.metrics.listener": "127.0.0.1:0"}
+    play(tmp_path, scenario, **texts)
+
+
+def test_remote_reads_wait_for_their_limit_and_local_ones_do_not(tmp_path: Path) -> None:
+    limit = "remote.log.manager.fetch.max.bytes.per.second"
+    read: list[bytes | None] = []
+
+    async def follow(world: World) -> None:
+        async with Consumer(world.pool) as consumer:
+            await consumer.assign(TP, start=0)
+            async for record in consumer.until_end():
+                read.append(record.value)  # noqa: PERF401  (it is looked at meanwhile)
+
+    async def has_begun() -> bool:
+        return bool(read)
+
+    async def scenario(world: World) -> None:
+        await fill(world)
+        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+            tasks.create_task(follow(world))
+            await until(has_begun)
+            for _ in range(10):
+                assert await world.read(start=8) == [value_of(8), value_of(9)]
+            assert len(read) < 8
+            await world.admin.alter_configs(BROKERS, set={limit: str(1 << 40)})
+        assert read == [value_of(number) for number in range(10)]
+
+    play(tmp_path, scenario, **{limit: "1", "remote.log.manager.fetch.quota.window.num": "1000"})
+
+
+def test_what_a_killed_node_left_half_written_goes_with_a_start(tmp_path: Path) -> None:
+    left = tmp_path / "store/.kavka-tmp/left-by-a-killed-node"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"half")
+
+    async def is_gone() -> bool:
+        return not left.exists()
+
+    async def scenario(world: World) -> None:
+        await fill(world)
+        await until(is_gone)
+
+    play(tmp_path, scenario)

@@ -383,3 +383,44 @@ def test_ids_count_in_the_context_of_a_topics_subject(registry: SchemaRegistry) 
     )
     write = registry.run(written_by(registry.inner, place))
     assert (place.id, write({"town": "Brno"})) == (1, b"\0\0\0\0\x01\0\x0a\x04Brno")
+
+
+OF_CONFLUENT = """
+syntax = "proto3";
+import "confluent/meta.proto";
+import "confluent/type/decimal.proto";
+import "confluent/type/variant.proto";
+message Bill {
+  option (confluent.message_meta).doc = "what is to be paid";
+  confluent.type.Decimal sum = 1 [(confluent.field_meta) = {tags: ["PII"], params: [{key: "scale", value: "2"}]}];
+  confluent.type.Variant more = 2;
+  confluent.Meta about = 3;
+}
+"""
+
+
+def test_files_of_confluent_are_imported_by_schemas(registry: SchemaRegistry) -> None:
+    bill = {"sum": {"value": "BNI=", "scale": 2}, "about": {"doc": "d", "params": {"a": "b"}, "tags": ["t"]}}
+    registry.register("bills-value", Schema(OF_CONFLUENT, "PROTOBUF"))
+    write = registry.run(written_by(registry.inner, registry.latest("bills-value")))
+    written = write(bill)
+    read: Any = registry.run(Protobuf[Any](registry).deserialize("bills", written))
+    assert (read.sum.value, read.sum.scale, read.about.params["a"]) == (b"\x04\xd2", 2, "b")
+    assert registry.run(AnySchema(registry).deserialize("bills", written)) == bill
+
+
+@pytest.mark.parametrize("framing", ["prefix", "header"])
+def test_imports_are_registered_in_the_context_of_what_imports_them(registry: SchemaRegistry, framing: Any) -> None:
+    def subject(topic: str, part: str, record: str | None) -> str:
+        return f":.{topic}:{topic}-{part}"
+
+    topic = f"imports-{framing}"
+    order = message_classes()["Order"](id=1, to={"town": "x"})
+    serde = Protobuf[Any](registry, subject=subject, framing=framing)
+    headers: list[Any] = []
+    written = registry.run(serde.serialize_part("value", topic, order, headers))
+    read: Any = registry.run(serde.deserialize_part("value", topic, written, headers))
+    assert (read.id, read.to.town) == (1, "x")
+    (reference,) = registry.latest(subject(topic, "value", None)).schema.references
+    assert reference.subject == f":.{topic}:{reference.name}"
+    assert registry.latest(reference.subject).version == 1

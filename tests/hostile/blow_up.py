@@ -6,7 +6,7 @@ import contextlib
 import random
 import struct
 from collections.abc import Iterator
-from itertools import count
+from itertools import count, cycle
 from typing import Any, NamedTuple
 
 from kavka.model.errors import UnsupportedVersion
@@ -18,6 +18,9 @@ from kavka.protocol.schema import Array, Field, Scalar, Struct, WireType, build_
 
 KNOWN = "orders"
 """A topic that is there; it is the name of everything that is asked for again and again."""
+TEXTS = ("x", "\\pL", "\0", "\U0001f4a3", '{"a":[', "%s'\"\\\n", "(a*)*")
+"""What strings are made of at their longest: letters, patterns, what is no name, four bytes a letter, a format."""
+LONGEST = 32_000
 SOME = 1_000
 """How many items are made first, to see how large each is."""
 
@@ -46,6 +49,7 @@ class BlowUp:
         self._topic_id = topic_id
         self._distinct = False
         self._names = count()
+        self._texts = cycle(TEXTS)
 
     def requests(self) -> Iterator[Blown]:
         """Every list with one thing over and over and with different ones, every string at its longest, and tags."""
@@ -94,8 +98,10 @@ class BlowUp:
         few = self._struct(self._api.request(), path, SOME)
         frame, counted = self._encoded(few), count_items(few)
         each_bytes = (len(frame) - len(self._encoded(self._struct(self._api.request(), path, 1)))) / (SOME - 1)
-        if each_bytes <= 0:  # a string, which has its length
-            yield Blown(self._api, self._version, what, frame)
+        if each_bytes < 1:  # a string, which has its length
+            for text in TEXTS:
+                frame = self._encoded(self._struct(self._api.request(), path, SOME))
+                yield Blown(self._api, self._version, f"{what} {text!r}", frame)
             return
         most = int(self._size * 0.9 / each_bytes)
         frame = self._encoded(self._struct(self._api.request(), path, most))
@@ -132,7 +138,8 @@ class BlowUp:
                 return self._scalar(kind)
         if kind.name == "string":
             if wanted:
-                return "x" * 32_000
+                text = next(self._texts)
+                return text * (LONGEST // len(text.encode()))
             return f"t{next(self._names)}" if self._distinct else KNOWN
         return b""
 

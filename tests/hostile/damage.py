@@ -16,11 +16,25 @@ from crash.raw import Raw
 from kavka.broker.config import load_config
 from kavka.broker.main import first_of
 from kavka.broker.wiring import Node, ReadyReport
-from kavka.metadata.names import CLUSTER_METADATA
 from kavka.model.clock import SystemClock
-from kavka.model.errors import CorruptMessage, KafkaError, error_for
-from kavka.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
+from kavka.model.errors import (
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    CorruptMessage,
+    KafkaError,
+    NotCoordinator,
+    error_for,
+)
+from kavka.model.types import Uuid
+from kavka.protocol.schemas import initialize_share_group_state as initializing
+from kavka.protocol.schemas import read_share_group_state as reading
+from kavka.protocol.schemas import write_share_group_state as writing
+from kavka.protocol.schemas.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kavka.protocol.schemas.describe_transactions import DescribeTransactionsRequest
+from kavka.protocol.schemas.find_coordinator import FindCoordinatorRequest
+from kavka.protocol.schemas.init_producer_id import InitProducerIdRequest
 from kavka.protocol.schemas.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kavka.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
 from kavka.protocol.schemas.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -32,33 +46,60 @@ from kavka.records.batch import record_fields, scan
 from kavka.storage.disk import RealDisk
 
 TOPICS: Final = ("first", "second")
+SEGMENT_BYTES: Final = {"first": "1048576", "second": "150"}
+"""The second topic has more than one segment."""
 RECORDS: Final = 6
 COMMITTED: Final = 4
 LATEST: Final = -1
-GROUP_TOPICS: Final = {"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "1"}
-UNTOUCHED: Final = {".lock"}
+SETTINGS: Final = {
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
+SNAPSHOT_BYTES: Final = "metadata.log.max.record.bytes.between.snapshots"
+DISKS: Final = ("disk", "other")
+UNTOUCHED: Final = (".lock", ".deleted")
 COORDINATOR_SECONDS: Final = 3.0
-OUTSIDE_CRC: Final = frozenset({*range(8), *range(12, 16)})
-"""Where a batch has its base offset and its leader epoch."""
+GROUP, TRANSACTIONAL_ID = "g", "t"
+SHARING: Final = "shared"
+"""The share group, and what its state is refused under."""
+KEY_TYPES: Final = {GROUP: 0, TRANSACTIONAL_ID: 1, SHARING: 2}
+LOADING: Final = {CoordinatorLoadInProgress.code, CoordinatorNotAvailable.code, NotCoordinator.code}
 
 
 class State(NamedTuple):
-    """What clients see: the offsets and values of each topic, how far the group is, and what they are refused."""
+    """What clients see; -1 is a place that nobody knows."""
 
     records: dict[str, list[tuple[int, bytes]]]
+    """The offsets and values of each topic."""
     committed: int
+    """How far the group is."""
+    epoch: int
+    """Of the producer of the transactional id."""
+    shared: int
+    """Where the share group is."""
     refused: dict[str, str]
     """By topic or group: why it is not served, or what a client finds in what it is given."""
 
 
 ALL_RECORDS: Final = [(number, b"%d" % number) for number in range(RECORDS)]
-WHOLE: Final = State(dict.fromkeys(TOPICS, ALL_RECORDS), COMMITTED, {})
+WHOLE: Final = State(dict.fromkeys(TOPICS, ALL_RECORDS), COMMITTED, 1, RECORDS, {})
 
 
-def run_node(directory: Path, ask: Callable[[Raw], Any], *, accept_loss: bool = False) -> Any:
+def run_node(
+    directory: Path, ask: Callable[[Raw], Any], *, accept_loss: bool = False, snapshot_bytes: int = 1 << 20
+) -> Any:
     """Start a node, ask it something, and stop it; raises why it does not start."""
-    overrides = [f"{key}={value}" for key, value in GROUP_TOPICS.items()]
-    config = load_config(data_dir=str(directory), listen="127.0.0.1:0", overrides=overrides)
+    disks = ",".join(str(directory / name) for name in DISKS)
+    overrides = [
+        f"{key}={value}" for key, value in {**SETTINGS, SNAPSHOT_BYTES: snapshot_bytes, "log.dirs": disks}.items()
+    ]
+    config = load_config(listen="127.0.0.1:0", overrides=overrides)
     config = config if not accept_loss else type(config)(**{**fields(config), "accept_loss": True})
 
     async def live() -> Any:
@@ -97,10 +138,16 @@ def asked(bootstrap: str, ask: Callable[[Raw], Any]) -> Any:
 
 
 def fill(raw: Raw, start: int, stop: int) -> None:
-    """Write some of the records, and commit how far the group is."""
+    """Write some of the records, say how far the groups are, and begin the transactional id anew."""
     if start == 0:
         topics = [
-            CreatableTopic(name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[])
+            CreatableTopic(
+                name=name,
+                num_partitions=1,
+                replication_factor=1,
+                assignments=[],
+                configs=[CreatableTopicConfig(name="internal.segment.bytes", value=SEGMENT_BYTES[name])],
+            )
             for name in TOPICS
         ]
         raw.call(CreateTopicsRequest(topics=topics, timeout_ms=10_000), 5)
@@ -110,21 +157,49 @@ def fill(raw: Raw, start: int, stop: int) -> None:
     place = OffsetCommitRequestPartition(
         partition_index=0, committed_offset=min(stop, COMMITTED), committed_metadata=""
     )
-    request = OffsetCommitRequest(
-        group_id="g", member_id="", topics=[OffsetCommitRequestTopic(name=TOPICS[0], partitions=[place])]
+    read = OffsetCommitRequestTopic(name=TOPICS[0], partitions=[place])
+    commit = OffsetCommitRequest(group_id=GROUP, member_id="", topics=[read])
+    answered(raw, GROUP, lambda: raw.call(commit, 8).topics[0].partitions[0])
+    begin = InitProducerIdRequest(transactional_id=TRANSACTIONAL_ID, transaction_timeout_ms=10_000)
+    answered(raw, TRANSACTIONAL_ID, lambda: raw.call(begin, 4))
+    topic_id = id_of_first(raw)
+    if start == 0:
+        first = initializing.PartitionData(partition=0, state_epoch=1, start_offset=0)
+        begun = initializing.InitializeStateData(topic_id=topic_id, partitions=[first])
+        request = initializing.InitializeShareGroupStateRequest(group_id=SHARING, topics=[begun])
+        answered(raw, SHARING, lambda: raw.call(request, 0).results[0].partitions[0])
+    now = writing.PartitionData(partition=0, state_epoch=1, leader_epoch=0, start_offset=stop, state_batches=[])
+    written = writing.WriteStateData(topic_id=topic_id, partitions=[now])
+    answered(
+        raw,
+        SHARING,
+        lambda: (
+            raw.call(writing.WriteShareGroupStateRequest(group_id=SHARING, topics=[written]), 0)
+            .results[0]
+            .partitions[0]
+        ),
     )
+
+
+def id_of_first(raw: Raw) -> Uuid:
+    """The id of the topic that the share group reads."""
+    answer = raw.call(MetadataRequest(topics=[MetadataRequestTopic(name=TOPICS[0])]), 12)
+    found: Uuid = answer.topics[0].topic_id
+    return found
+
+
+def answered(raw: Raw, key: str, ask: Callable[[], Any]) -> Any:
+    """Ask a coordinator until it has loaded what it remembers; raises KafkaError."""
+    deadline = time.monotonic() + COORDINATOR_SECONDS
     while True:
-        (row,) = raw.call(request, 8).topics[0].partitions
+        wanted = key if key != SHARING else f"{SHARING}:{id_of_first(raw)}:0"
+        raw.call(FindCoordinatorRequest(key_type=KEY_TYPES[key], coordinator_keys=[wanted]), 6)
+        row = ask()
         if row.error_code == 0:
-            return
-        find(raw)
-
-
-def find(raw: Raw) -> None:
-    """Have the group's coordinator come into being."""
-    from kavka.protocol.schemas.find_coordinator import FindCoordinatorRequest
-
-    raw.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
+            return row
+        if row.error_code not in LOADING or time.monotonic() > deadline:
+            raise error_for(row.error_code)
+        time.sleep(0.01)
 
 
 def look(raw: Raw) -> State:
@@ -137,19 +212,38 @@ def look(raw: Raw) -> State:
             records[topic] += consumed(raw, topic)
         except KafkaError as error:
             refused[topic] = repr(error)
-    find(raw)
-    group = OffsetFetchRequestGroup(
-        group_id="g", topics=[OffsetFetchRequestTopics(name=TOPICS[0], partition_indexes=[0])]
-    )
-    deadline = time.monotonic() + COORDINATOR_SECONDS
-    while True:
-        (row,) = raw.call(OffsetFetchRequest(groups=[group], require_stable=False), 8).groups
-        if row.error_code == 0:
-            return State(records, row.topics[0].partitions[0].committed_offset, refused)
-        if time.monotonic() > deadline:
-            refused["g"] = repr(error_for(row.error_code))
-            return State(records, -1, refused)
-        time.sleep(0.01)
+    places = dict.fromkeys(KEY_TYPES, -1)
+    for key, ask in ((GROUP, committed), (TRANSACTIONAL_ID, epoch), (SHARING, shared)):
+        try:
+            places[key] = ask(raw)
+        except KafkaError as error:
+            refused[key] = repr(error)
+    return State(records, places[GROUP], places[TRANSACTIONAL_ID], places[SHARING], refused)
+
+
+def committed(raw: Raw) -> int:
+    """How far the group is; raises KafkaError."""
+    topics = [OffsetFetchRequestTopics(name=TOPICS[0], partition_indexes=[0])]
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=GROUP, topics=topics)], require_stable=False)
+    row = answered(raw, GROUP, lambda: raw.call(request, 8).groups[0])
+    place: int = row.topics[0].partitions[0].committed_offset
+    return place
+
+
+def epoch(raw: Raw) -> int:
+    """The epoch of the producer of the transactional id; raises KafkaError."""
+    request = DescribeTransactionsRequest(transactional_ids=[TRANSACTIONAL_ID])
+    found: int = answered(raw, TRANSACTIONAL_ID, lambda: raw.call(request, 0).transaction_states[0]).producer_epoch
+    return found
+
+
+def shared(raw: Raw) -> int:
+    """Where the share group is; raises KafkaError."""
+    place = reading.PartitionData(partition=0, leader_epoch=0)
+    asked = reading.ReadStateData(topic_id=id_of_first(raw), partitions=[place])
+    request = reading.ReadShareGroupStateRequest(group_id=SHARING, topics=[asked])
+    found: int = answered(raw, SHARING, lambda: raw.call(request, 0).results[0].partitions[0]).start_offset
+    return found
 
 
 def consumed(raw: Raw, topic: str) -> Iterator[tuple[int, bytes]]:
@@ -179,7 +273,7 @@ def read(data: bytes) -> Iterator[tuple[int, bytes]]:
 def prepare(root: Path) -> tuple[Path, Path]:
     """A data directory after a clean stop, and a copy of it from before its last records."""
     whole, older = root / "whole", root / "older"
-    run_node(whole, lambda raw: fill(raw, 0, RECORDS // 2))
+    run_node(whole, lambda raw: fill(raw, 0, RECORDS // 2), snapshot_bytes=1000)
     shutil.copytree(whole, older)
     run_node(whole, lambda raw: fill(raw, RECORDS // 2, RECORDS))
     return whole, older
@@ -206,8 +300,6 @@ class Damage(NamedTuple):
                 if not data:
                     return False
                 place = rng.randrange(len(data))
-                if self.file.endswith(".log") and CLUSTER_METADATA not in self.file and outside_crc(data, place):
-                    return False
                 new = data[:place] + bytes([data[place] ^ 1 << rng.randrange(8)]) + data[place + 1 :]
             case "older":
                 if not (older / self.file).exists():
@@ -222,21 +314,13 @@ class Damage(NamedTuple):
         return True
 
 
-def outside_crc(data: bytes, place: int) -> bool:
-    """Whether a byte of a log belongs to an offset or an epoch, which no checksum of Kafka's format covers."""
-    for batch in scan(data):
-        if batch.position <= place < batch.position + batch.size:
-            return place - batch.position in OUTSIDE_CRC
-    return False
-
-
 KINDS: Final = ("cut", "emptied", "zeroed", "flipped", "older", "missing")
 
 
 def files_of(directory: Path) -> list[str]:
     """All files of a data directory that say something."""
     found = (path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
-    return sorted(name for name in found if name not in UNTOUCHED)
+    return sorted(name for name in found if not name.endswith(UNTOUCHED))
 
 
 class Outcome(NamedTuple):

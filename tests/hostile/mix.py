@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import socket
 import struct
@@ -112,6 +113,7 @@ def attack(address: tuple[str, int], seed: int, until: float, attacks: Sequence[
 
 def main(bootstrap: str, seed: int, seconds: float) -> None:
     """Attack, and say how often."""
+    os.nice(19)  # attackers have machines of their own: they shall not take the cores of the node and its other clients
     host, _, port = bootstrap.rpartition(":")
     attacks = (*[BlownUp(random.Random(seed))] * len(OTHERS), *OTHERS)
     until = time.monotonic() + seconds

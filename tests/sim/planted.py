@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import multiprocessing
 import sys
 import time
@@ -21,21 +22,25 @@ from kavka.catalog.machine import Following
 from kavka.catalog.segment import SegmentState
 from kavka.controller.partition_changes import PartitionChanges
 from kavka.coordinator.groups import GroupCoordinator
+from kavka.coordinator.streams.kind import StreamsKind
 from kavka.coordinator.streams.state import StreamsGroup
 from kavka.coordinator.txn import machine as txn
 from kavka.metadata.image import emit
 from kavka.metadata.records.security import UserScramCredentialRecord
 from kavka.model.errors import KafkaError, NotLeaderOrFollower
+from kavka.model.share import DeadLetterProducer
 from kavka.model.transition import PARKED, SetTimer, Transition
 from kavka.quorum import driver, snapshotting
 from kavka.raft import electing, leading, membership
 from kavka.raft.messages import Vote
 from kavka.raft.node import RaftNode, Role
+from kavka.records.builder import BatchBuilder
 from kavka.replica import fetcher, unified_log
 from kavka.replica.offloading import next_sealed
 from kavka.replica.unified_log import UnifiedLog
 from kavka.replication.leader import PartitionLeader
 from kavka.runtime import remote_log_manager, share_persister
+from kavka.runtime.dead_letters import DeadLetters
 from kavka.runtime.led_share import LedShare
 from kavka.runtime.remote_log_manager import RemoteLogManager
 from kavka.runtime.shard import CoordinatorState, Shard
@@ -53,6 +58,7 @@ from kavka.testing.sim.workloads.offsets import Offsets
 from kavka.testing.sim.workloads.records import Records
 from kavka.testing.sim.workloads.repeats import Repeats
 from kavka.testing.sim.workloads.rights import Rights
+from kavka.testing.sim.workloads.schemas import Schemas
 from kavka.testing.sim.workloads.shares import Shares
 from kavka.testing.sim.workloads.streams import Streams
 from kavka.testing.sim.workloads.tiers import Tiers
@@ -233,13 +239,13 @@ def copy_above_the_last_stable_offset(patch: Patch) -> None:
     patch.setattr(remote_log_manager, "next_sealed", next_)
 
 
-def leave_what_another_gave_up(patch: Patch) -> None:
-    """A leader that was replaced while it stored a segment does not look after what it stored."""
+def end_deletions_without_removing(patch: Patch) -> None:
+    """A leader says that a segment is deleted whose objects it has left where they are."""
 
-    async def finish(self: RemoteLogManager, name: Any, segment: Any, custom: bytes) -> None:
-        await self._move(name, segment, SegmentState.COPY_SEGMENT_FINISHED, custom)
+    async def remove(self: RemoteLogManager, name: Any, segment: Any) -> None:
+        await self._move(name, segment, SegmentState.DELETE_SEGMENT_FINISHED)
 
-    patch.setattr(RemoteLogManager, "_finish", finish)
+    patch.setattr(RemoteLogManager, "_remove", remove)
 
 
 # -- share and streams groups
@@ -283,9 +289,30 @@ def keep_locks_across_leadership(patch: Patch) -> None:
     patch.setattr(LedShare, "is_led", property(lambda self: self.failure is None and self.partition.leads))
 
 
+def number_dead_letters_anew(patch: Patch) -> None:
+    """A batch of dead letters whose answer was lost is sent as another one."""
+
+    async def send(self: DeadLetters, producer: DeadLetterProducer, builder: BatchBuilder) -> None:
+        while True:
+            builder.producer_id = await self.new_producer_id()
+            builder.producer_epoch = builder.base_sequence = 0
+            try:
+                await self._append(producer.topic_id, producer.partition, builder.build())
+                return
+            except KafkaError:
+                await asyncio.sleep(0.2)
+
+    patch.setattr(DeadLetters, "send", send)
+
+
 def give_tasks_that_others_have(patch: Patch) -> None:
     """A streams group gives out tasks that their owners have not given back."""
     patch.setattr(StreamsGroup, "active", property(lambda self: {}, lambda self, value: None), raising=False)
+
+
+def let_former_owners_commit(patch: Patch) -> None:
+    """A streams group takes offsets from whoever names himself, whatever his epoch."""
+    patch.setattr(StreamsKind, "check_commit", lambda *arguments: None)
 
 
 # -- security
@@ -313,28 +340,31 @@ def leave_users_out_of_snapshots(patch: Patch) -> None:
 
 
 PLANTED = {
-    "acknowledge before commit": Planted(acknowledge_before_commit, [Records], first=1),
-    "forget the epoch check": Planted(forget_the_epoch_check, [Transactions]),
-    "skip a producer snapshot": Planted(skip_a_producer_snapshot, [Repeats], first=26),
-    "answer a coordinator's read before commit": Planted(read_before_commit, [Offsets], first=5),
-    "acknowledge a coordinator's write before commit": Planted(answer_before_commit, [Offsets]),
-    "lose timers on failover": Planted(lose_timers_on_failover, [Members]),
+    "acknowledge before commit": Planted(acknowledge_before_commit, [Records]),
+    "forget the epoch check": Planted(forget_the_epoch_check, [Transactions], first=3),
+    "skip a producer snapshot": Planted(skip_a_producer_snapshot, [Repeats], first=4),
+    "answer a coordinator's read before commit": Planted(read_before_commit, [Offsets], first=4),
+    "acknowledge a coordinator's write before commit": Planted(answer_before_commit, [Offsets], first=2),
+    "acknowledge a schema before commit": Planted(answer_before_commit, [Schemas], first=2),
+    "lose timers on failover": Planted(lose_timers_on_failover, [Members], first=2),
     "lose markers on failover": Planted(lose_markers_on_failover, [Transactions]),
     "vote twice": Planted(vote_twice, [Administration]),
     "commit an old epoch": Planted(commit_an_old_epoch, [Administration]),
     "forget the vote": Planted(forget_the_vote, [Administration]),
-    "leave out a truncation": Planted(leave_out_a_truncation, [Records], first=1),
+    "leave out a truncation": Planted(leave_out_a_truncation, [Records], first=2),
     "take an unclean stop for a clean one": Planted(take_an_unclean_stop_for_a_clean_one, [Records], first=1),
-    "keep a crashed broker in sync": Planted(keep_a_crashed_broker_in_sync, [Records]),
-    "believe the leader too much": Planted(believe_the_leader_too_much, [Records], first=1),
+    "keep a crashed broker in sync": Planted(keep_a_crashed_broker_in_sync, [Records], first=3),
+    "believe the leader too much": Planted(believe_the_leader_too_much, [Records], first=10),
     "count what is remote as local too": Planted(count_what_is_remote_as_local_too, [Tiers]),
-    "answer before the catalogue caught up": Planted(answer_before_the_catalogue_caught_up, [Tiers], first=3),
+    "answer before the catalogue caught up": Planted(answer_before_the_catalogue_caught_up, [Tiers], first=66),
     "copy above the last stable offset": Planted(copy_above_the_last_stable_offset, [Tiers]),
-    "leave what another gave up": Planted(leave_what_another_gave_up, [Tiers], first=11),
-    "answer an acknowledgement before the write": Planted(answer_before_the_write, [Shares]),
+    "end deletions without removing": Planted(end_deletions_without_removing, [Tiers]),
+    "answer an acknowledgement before the write": Planted(answer_before_the_write, [Shares], first=2),
     "begin empty when loading fails": Planted(begin_empty_when_loading_fails, [Shares], first=4),
-    "keep locks across leadership": Planted(keep_locks_across_leadership, [Shares], first=3),
-    "give tasks that others have": Planted(give_tasks_that_others_have, [Streams], first=4),
+    "keep locks across leadership": Planted(keep_locks_across_leadership, [Shares], first=5),
+    "give tasks that others have": Planted(give_tasks_that_others_have, [Streams], first=21),
+    "let former owners commit": Planted(let_former_owners_commit, [Streams]),
+    "number dead letters anew": Planted(number_dead_letters_anew, [Shares], first=9),
     "decide by the first rules": Planted(decide_by_the_first_rules, [Rights]),
     "leave users out of snapshots": Planted(leave_users_out_of_snapshots, [Rights], first=1),
 }

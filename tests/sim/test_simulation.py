@@ -6,10 +6,12 @@ import os
 
 import pytest
 
-from kavka.testing.sim import RunOutcome, ViolationError, simulate
+from kavka.testing.sim import ViolationError, simulate
+from kavka.testing.sim.__main__ import Findings, main
 from kavka.testing.sim.lines import executed
-from kavka.testing.sim.seeds import run_seeds
+from kavka.testing.sim.seeds import HASH_SEED, Attempt, command, run_seeds
 from kavka.testing.sim.workloads import all_workloads
+from kavka.testing.sim.workloads.streams import Streams
 from scale import FULL, rounds
 from sim.planted import PLANTED
 
@@ -31,11 +33,9 @@ WELL_SIMULATED = {
 @pytest.mark.timeout(90_000 if FULL else 900)
 def test_no_run_breaks_a_promise() -> None:
     found = list(run_seeds(SEEDS, len(os.sched_getaffinity(0))))
-    failed = [result for result in found if not isinstance(result, RunOutcome)]
-    assert not failed, "\n".join(
-        f"replay with python -m kavka.testing.sim --seeds {seed}: {why}" for seed, why in failed
-    )
-    runs = [result for result in found if isinstance(result, RunOutcome)]
+    failed = [run for run in found if run.outcome is None]
+    assert not failed, "\n".join(f"{run.violation}; again with {command(run.seed, ())}" for run in failed)
+    runs = [run.outcome for run in found if run.outcome is not None]
     assert min(run.seconds for run in runs) >= 6
     assert min(run.faults for run in runs) >= 1
     assert sum(run.elections for run in runs) > len(runs)
@@ -49,6 +49,9 @@ def test_no_run_breaks_a_promise() -> None:
         "members",
         "repeated batches",
         "guarded writes",
+        "registered schemas",
+        "commits of streams",
+        "standby tasks of streams",
         "tasks of streams",
         "tiered records",
     }
@@ -61,8 +64,47 @@ def test_a_seed_gives_the_same_run_again() -> None:
 
 def test_another_process_gives_the_same_run() -> None:
     found = list(run_seeds([7, 7], 2))
-    assert isinstance(found[0], RunOutcome)
-    assert found[0] == found[1]
+    assert found[0].outcome is not None
+    assert found[0].outcome == found[1].outcome
+
+
+def test_the_command_says_what_was_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seeds", "3-4", "--workloads", "streams,offsets", "--jobs", "2", "--lines", "0"]) == 0
+    said = capsys.readouterr().out
+    assert "2 of 2 seeds" in said
+    assert "0 with violations" in said
+    assert "Offsets 2, Streams 2" in said
+
+
+def test_a_violation_comes_with_the_command_that_shows_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", HASH_SEED)  # so that a single job runs in this process
+    monkeypatch.setattr(Streams, "faults", lambda self: ["somebody was not greeted"])
+    assert main(["--seeds", "3", "--workloads", "streams", "--lines", "0"]) == 1
+    said = capsys.readouterr().out
+    assert "Streams: somebody was not greeted" in said
+    assert "python -m kavka.testing.sim --seeds 3 --workloads streams --lines 0" in said
+    assert "1 of 1 seeds" in said
+
+
+@pytest.mark.parametrize("wrong", [["--seeds", "9-3"], ["--seeds", "some"], ["--workloads", "dances"]])
+def test_what_cannot_be_run_is_refused(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main(wrong)
+    assert refused.value.code == 2
+    assert wrong[0] in capsys.readouterr().err
+
+
+def test_an_interrupted_run_says_how_to_go_on() -> None:
+    findings = Findings(range(10, 20))
+    for seed in (11, 10, 13):
+        findings.take(Attempt(seed, 0.5, None, "lost"))
+    assert findings.rest() == "12-19"
+    assert str(findings) == "3 of 10 seeds, 0.50 CPU-s each, 3 with violations"
+    for seed in range(10, 20):
+        findings.take(Attempt(seed, 0.5, None, "lost"))
+    assert findings.rest() == ""
 
 
 def test_every_workload_has_a_module_of_its_own() -> None:
@@ -74,6 +116,7 @@ def test_every_workload_has_a_module_of_its_own() -> None:
         "Records",
         "Repeats",
         "Rights",
+        "Schemas",
         "Shares",
         "Streams",
         "Tiers",

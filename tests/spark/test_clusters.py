@@ -15,9 +15,11 @@ import pytest
 from tests.scale import FULL
 from tests.spark.conftest import fill
 
+from docs.pages import blocks, commands
 from kavka.client.blocking import Client
 from kavka.spark.java import java_home
 from kavka.testing import Cluster
+from kavka.testing.local import free_ports
 
 pytestmark = [
     pytest.mark.skipif(not FULL, reason="starts several JVMs for each case: KAVKA_SCALE=full runs it"),
@@ -132,3 +134,40 @@ def test_a_standalone_cluster_whose_python_has_pyspark_alone(
     logs = list((tmp_path / "w0").rglob("stderr")) + list((tmp_path / "w1").rglob("stderr"))
     assert len({path.parts[-2] for path in logs}) == 2, "both workers had an executor"
     assert not list(tmp_path.glob("python/lib/python3*/site-packages/kavka*"))
+
+
+def test_the_commands_of_the_page(node: Cluster, client: Client, topic: Callable[..., str], tmp_path: Path) -> None:
+    (block,) = (each for each in blocks("docs/spark.md") if each.text.startswith("$ spark-class"))
+    master, worker, run = (command for command, _ in commands(block.text))
+    name, (port,) = topic(), free_ports(1)
+    with client.producer() as producer:
+        for number in range(100):
+            producer.send(name, b'{"id": %d, "customer": "c", "amount": 1, "at": "2026-01-01"}' % number)
+    environment = {**os.environ, "JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment |= {"SPARK_DAEMON_MEMORY": "256m", "SPARK_WORKER_DIR": str(tmp_path / "work")}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+
+    def start(command: str, log: Path) -> subprocess.Popen[bytes]:
+        said = f"exec {command.removesuffix('&').replace('7077', str(port))}"
+        with log.open("wb") as out:
+            return subprocess.Popen(["bash", "-c", said], cwd=tmp_path, env=environment, stdout=out, stderr=out)
+
+    init = f"kavka pipeline init my-pipeline -b {node.bootstrap}"
+    assert start(init, tmp_path / "init.log").wait(60) == 0
+    spec = tmp_path / "my-pipeline" / "pipeline.yaml"
+    spec.write_text(spec.read_text().replace("topic: orders", f"topic: {name}"))
+    daemons = []
+    try:
+        daemons.append(start(master, tmp_path / "master.log"))
+        wait_for(tmp_path / "master.log", r"Starting Spark master at (spark://\S+)")
+        daemons.append(start(worker, tmp_path / "worker.log"))
+        job = start(run, tmp_path / "run.log")
+        daemons.append(job)
+        assert job.wait(400) == 0, (tmp_path / "run.log").read_text()
+    finally:
+        for process in daemons:
+            process.terminate()
+        for process in daemons:
+            process.wait()
+    assert "orders batch 0: 100 rows" in (tmp_path / "run.log").read_text()
+    assert list((tmp_path / "work").rglob("stderr")), "an executor has worked for the worker"

@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 from tests.spark.conftest import fill
 
+from kavka.client import LATEST, TopicPartition
 from kavka.client.blocking import Client
 from kavka.spark.pipelines.backfill import backfill
 from kavka.spark.pipelines.flows import start_query
-from kavka.spark.pipelines.jobs import mirror, verify
+from kavka.spark.pipelines.jobs import Compared, compare, mirror, topic_configs, verify
+from kavka.spark.pipelines.mirroring import Place, codec_of, translate
 from kavka.spark.pipelines.replay import replay
 from kavka.spark.pipelines.spec import Pipeline, SpecError, load
 from kavka.testing import Cluster
@@ -47,6 +49,124 @@ def test_a_mirror_keeps_partitions_keys_headers_and_times(
             seen.append(sorted((r.partition, r.offset, r.timestamp, r.key, r.value, r.headers) for r in records))
     assert len(seen[0]) == 30
     assert seen[0] == seen[1]
+
+
+def test_a_copys_times_and_records_are_those_that_were_committed(
+    client: Client, topic: Topic, spark: Any, node: Cluster, tmp_path: Path
+) -> None:
+    stamped = {"message_timestamp_type": "LogAppendTime", "message_timestamp_before_max_ms": "3600000"}
+    name = topic(partitions=1, retention_bytes="1000000", min_insync_replicas="1", **stamped)
+    fill(client, name, 3, partitions=1)
+    with client.producer(transactional_id=f"writer-of-{name}") as producer:
+        producer.begin()
+        producer.send(name, b"nobody's", partition=0).result()
+        producer.abort()
+    names = {name: f"{name}-copy"}
+    assert topic_configs(node.bootstrap, names) == {f"{name}-copy": {"retention.bytes": "1000000"}}
+    source = {"kafka.bootstrap.servers": node.bootstrap, "subscribe": name}
+    mirror(spark, source, node.bootstrap, names, str(tmp_path / "checkpoint"), once=True).awaitTermination()
+    assert compare(spark, source, node.bootstrap, names) == [Compared(name, 0, 3, 3, True)]
+
+
+def test_a_key_is_no_value_and_two_headers_are_not_one(client: Client, topic: Topic, spark: Any, node: Cluster) -> None:
+    name = topic(partitions=3)
+    client.admin.create_topic(f"{name}-copy", partitions=3)
+    at = 1_700_000_000_000
+    headers: list[list[tuple[str, bytes | None]]] = [[("a", None), ("b", None)], [("a", b"b")]]
+    with client.producer() as producer:
+        for to, swapped in ((name, False), (f"{name}-copy", True)):
+            key, value = (b"x", None) if swapped else (None, b"x")
+            producer.send(to, value, key=key, partition=0, timestamp=at)
+            producer.send(to, b"x", headers=headers[swapped], partition=1, timestamp=at)
+            producer.send(to, b"x", key=b"", headers=[("a", None)], partition=2, timestamp=at)
+    source = {"kafka.bootstrap.servers": node.bootstrap, "subscribe": name}
+    assert [each.equal for each in compare(spark, source, node.bootstrap, {name: f"{name}-copy"})] == [
+        False,
+        False,
+        True,
+    ]
+    with pytest.raises(SpecError, match="two topics have one copy"):
+        compare(spark, {**source, "subscribe": f"{name},{name}-copy"}, node.bootstrap, {name: f"{name}-copy"})
+
+
+def test_an_exact_mirror_has_what_was_committed_and_both_sides_are_compared(
+    client: Client, topic: Topic, spark: Any, node: Cluster, tmp_path: Path
+) -> None:
+    name = topic(partitions=2)
+    fill(client, name, 20)
+    with client.producer(transactional_id=f"writer-of-{name}") as producer:
+        producer.begin()
+        producer.send(name, b"nobody's", partition=0).result()
+        producer.abort()
+    source = {"kafka.bootstrap.servers": node.bootstrap, "subscribe": name}
+    names = {name: f"{name}-exact"}
+    mirror(
+        spark,
+        source,
+        node.bootstrap,
+        names,
+        str(tmp_path / "checkpoint"),
+        once=True,
+        compression="zstd",
+        exactly_once=True,
+    ).awaitTermination()
+    log = (node.data_dir / f"{name}-exact-0" / "00000000000000000000.log").read_bytes()
+    assert log[22] & 7 == 4, "the attributes of the first batch say zstd"
+    assert compare(spark, source, node.bootstrap, names) == [
+        Compared(name, 0, 10, 10, True),
+        Compared(name, 1, 10, 10, True),
+    ]
+    with client.producer() as producer:
+        producer.send(f"{name}-exact", b"of nobody", partition=1)
+        producer.send(name, b"mine", partition=0)
+        producer.send(f"{name}-exact", b"yours", partition=0)
+    assert compare(spark, source, node.bootstrap, names) == [
+        Compared(name, 0, 11, 11, False),
+        Compared(name, 1, 10, 11, False),
+    ]
+
+
+def test_groups_go_on_in_a_mirror_after_the_records_that_they_have_read(
+    client: Client, topic: Topic, spark: Any, node: Cluster, tmp_path: Path
+) -> None:
+    name = topic(partitions=2)
+    with client.producer(transactional_id=f"writer-of-{name}") as producer:
+        for number in range(6):  # markers and aborted records lie between, and the copy has not those
+            producer.begin()
+            producer.send(name, b"%d" % number, partition=0).result()
+            if number % 2:
+                producer.abort()
+            else:
+                producer.commit()
+    fill(client, name, 40, codec="zstd")
+    client.admin.delete_records({TopicPartition(name, 1): 5})  # these are not copied
+    names, checkpoint = {name: f"{name}-copy"}, tmp_path / "checkpoint"
+    source = {"kafka.bootstrap.servers": node.bootstrap, "subscribe": name}
+    assert codec_of(source) == "zstd"
+    some = {TopicPartition(name, 0): 5, TopicPartition(name, 1): 12}
+    client.admin.alter_group_offsets(f"some-{name}", some)
+    end = client.admin.list_offsets({TopicPartition(name, 0): LATEST})[TopicPartition(name, 0)].offset
+    client.admin.alter_group_offsets(f"done-{name}", {TopicPartition(name, 0): end})
+    mirror(spark, source, node.bootstrap, names, str(checkpoint), once=True, exactly_once=True).awaitTermination()
+    groups = [f"some-{name}", f"done-{name}"]
+    found = translate(spark, source, node.bootstrap, names, checkpoint, groups)
+    there = client.admin.list_offsets({TopicPartition(f"{name}-copy", 0): LATEST})[TopicPartition(f"{name}-copy", 0)]
+    assert found == [
+        Place(groups[1], name, 0, end, f"{name}-copy", there.offset),
+        Place(groups[0], name, 0, 5, f"{name}-copy", 2),
+        Place(groups[0], name, 1, 12, f"{name}-copy", 7),
+    ]
+    committed = client.admin.group_offsets(groups[0])
+    assert {tp: each.offset for tp, each in committed.items() if tp.topic != name} == {
+        TopicPartition(f"{name}-copy", 0): 2,
+        TopicPartition(f"{name}-copy", 1): 7,
+    }
+    with client.producer() as producer:
+        producer.send(f"{name}-copy", b"of nobody", partition=1)
+    found = translate(spark, source, node.bootstrap, names, checkpoint, groups[:1])
+    assert [each.there for each in found] == [2, None], "the copy has another record"
+    with pytest.raises(SpecError, match="group nobody has committed nothing"):
+        translate(spark, source, node.bootstrap, names, checkpoint, ["nobody"])
 
 
 def test_verification_counts_what_is_sound_and_names_what_is_not(
@@ -201,6 +321,9 @@ def test_dead_letters_that_can_be_read_by_now_are_added_once(
     again = replay(spark, mended, mended.flow(None))
     assert (again.letters, again.rows) == (2, 0)
     assert rows(pipeline) == [1, 1, 2, 2, *GOOD[2:]]
+    other = replace(mended.flow(None), name="other")
+    with pytest.raises(SpecError, match="flows numbers and other read the same records and have the same dead letters"):
+        replay(spark, replace(mended, flows=(mended.flow(None), other)), mended.flow(None))
     with client.consumer(f"{name}-dead") as consumer:
         last = list(consumer.until_end())[-1]
     assert [value for key, value in last.headers if key == "kavka.topic"] == [name.encode()], "it keeps its place"

@@ -191,7 +191,7 @@ def test_protobuf_by_the_messages_of_its_schema(access: Access, confluent: Schem
     values.append(ProtobufSerializer(wider, confluent, options)(wider(id=8, more="m"), context))
     rows, bad = decoder(access, "protobuf", topic, message="shop.Order").decode(values)
     assert rows.to_pylist() == [
-        {"id": 7, "note": "n", "at": {"seconds": 5, "nanos": 0}, "more": ""},
+        {"id": 7, "note": "n", "at": dt.datetime(1970, 1, 1, 0, 0, 5, tzinfo=dt.UTC), "more": ""},
         None,
         {"id": 8, "note": "", "at": None, "more": "m"},
     ]
@@ -354,6 +354,19 @@ def test_ids_count_in_the_context_of_the_subject(
     value = head + (b"\x02" if form == "avro" else b"\0\x0a\x02\x08\x07")
     rows, bad = decoder(access, form, place + topic).decode([value])
     assert (rows.to_pylist(), bad) == ([{"e": "B" if form == "avro" else {"n": 7}}], [])
+
+
+def test_protobuf_that_imports_files_of_confluent(access: Access, confluent: SchemaRegistryClient, topic: str) -> None:
+    text = (
+        'syntax = "proto3"; import "confluent/meta.proto"; import "confluent/type/decimal.proto"; message Bill {'
+        " confluent.type.Decimal sum = 1 [(confluent.field_meta).doc = 'in euros']; string note = 2; }"
+    )
+    id_ = confluent.register_schema(f"{topic}-value", Schema(text, "PROTOBUF"))
+    value = b"\0" + id_.to_bytes(4, "big") + b"\0" + b"\x0a\x06\x0a\x02\x04\xd2\x18\x02\x12\x01n"
+    rows, bad = decoder(access, "protobuf", topic, message="Bill").decode([value])
+    assert [each for each in bad if each] == []
+    ((sum_, note),) = ((row["sum"], row["note"]) for row in rows.to_pylist())
+    assert (sum_["value"], sum_["scale"], note) == (b"\x04\xd2", 2, "n")
 
 
 def test_a_message_beside_a_map_is_where_confluents_serializer_says(

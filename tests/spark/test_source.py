@@ -11,6 +11,7 @@ import pytest
 from tests.spark.conftest import fill
 
 from kavka.client.blocking import Client
+from kavka.spark.session import start
 from kavka.testing import Cluster
 
 Topic = Callable[..., str]
@@ -221,3 +222,14 @@ def test_a_corrupt_batch_fails_the_read_and_says_where(client: Client, topic: To
     assert f"{name}-0 at offset" in message
     assert "CRC does not match" in message
     assert "`kavka pipeline verify` shows how much of a topic is damaged" in message
+
+
+def test_a_session_that_is_there_already_keeps_its_settings(spark: Any) -> None:
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Prague")
+    try:
+        assert start("another", conf={"spark.sql.shuffle.partitions": "3"}) is spark
+        assert spark.conf.get("spark.sql.session.timeZone") == "Europe/Prague"
+        assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+        spark.conf.set("spark.sql.shuffle.partitions", "2")

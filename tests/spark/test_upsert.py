@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from kavka.client.blocking import Client
 from kavka.spark.lake.iceberg import Iceberg
@@ -136,3 +138,58 @@ def test_a_tombstone_deletes_the_row_of_its_key(
     put(c=None, d=4.0)
     run(spark, pipeline)
     assert content(pipeline.flows[0].sink.table, "sku", "price") == [("a", 1.5), ("d", 4.0)]
+
+
+def test_a_deletion_without_a_place_in_the_order_stops_the_flow(
+    client: Client, topic: Callable[..., str], spark: Any, node: Cluster, tmp_path: Path
+) -> None:
+    name = topic(partitions=1)
+    spec = KEYED.format(bootstrap=node.bootstrap, topic=name).replace("key: [sku]", "key: [sku], order_by: price")
+    (tmp_path / "pipeline.yaml").write_text(spec)
+    (tmp_path / "functions.py").write_text(
+        "def named(frame):\n    return frame.selectExpr('string(_key) AS sku', 'price', '_offset', '_deleted')\n"
+    )
+    with client.producer() as producer:
+        producer.send(name, b'{"price": 1}', key=b"a")
+        producer.send(name, None, key=b"b")
+    with pytest.raises(StreamingQueryException, match="price is null in a row that deletes"):
+        run(spark, load(tmp_path))
+
+
+def test_a_topic_that_was_created_anew_does_not_go_into_a_table_that_is_merged_by_offsets(
+    client: Client, topic: Callable[..., str], spark: Any, node: Cluster, tmp_path: Path
+) -> None:
+    name = topic(partitions=1)
+    spec = SPEC.format(bootstrap=node.bootstrap, topic=name, form="delta")
+    (tmp_path / "pipeline.yaml").write_text(spec)
+    pipeline = load(tmp_path)
+    value = change("c", None, {"id": 1, "name": "one"})
+    with client.producer() as producer:
+        for _ in range(3):
+            producer.send(name, value)
+    run(spark, pipeline)
+    client.admin.delete_topic(name)
+    client.admin.create_topic(name, partitions=1)
+    with client.producer() as producer:
+        producer.send(name, change("u", None, {"id": 1, "name": "uno"}))
+    shutil.rmtree(pipeline.checkpoint_of(pipeline.flows[0]))  # "to begin anew, use a new checkpoint location"
+    with pytest.raises(StreamingQueryException, match="was deleted and created anew, and the offsets"):
+        run(spark, pipeline)
+    assert content(pipeline.flows[0].sink.table, "name") == [("one",)]
+
+
+def test_a_change_without_a_row_stops_the_flow(
+    client: Client, topic: Callable[..., str], spark: Any, node: Cluster, tmp_path: Path
+) -> None:
+    for number, (value, op) in enumerate(
+        ((b'{"id": 1, "name": "flat"}', "null"), (change("d", None, None), "d"), (change("t", None, None), "t"))
+    ):
+        name = topic(partitions=1)
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "pipeline.yaml").write_text(SPEC.format(bootstrap=node.bootstrap, topic=name, form="delta"))
+        with client.producer() as producer:
+            producer.send(name, change("m", None, None))
+            producer.send(name, value)
+        with pytest.raises(StreamingQueryException, match=f"{name}-0 at offset 1 is a change .* op is {op}"):
+            run(spark, load(folder))

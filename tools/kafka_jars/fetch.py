@@ -21,6 +21,9 @@ LOGGING = HERE / "log4j2.properties"
 MAVEN_TIMEOUT_S = 900
 TEST_JARS = ("kafka-storage", "kafka-clients")
 STREAMS_TEST_JARS = ("kafka-streams", "kafka-clients")
+SERIALIZERS = "org.apache.pinot:pinot-confluent-avro:1.5.0:jar:shaded"
+GET = "org.apache.maven.plugins:maven-dependency-plugin:2.8:get"
+"""The last version that takes a jar without looking at what its pom names."""
 
 
 class FetchError(Exception):
@@ -53,7 +56,7 @@ def streams_folder() -> Path:
 
 
 def registry_folder() -> Path:
-    """The folder of Confluent's client of the schema registry."""
+    """The folder of Confluent's client of the schema registry and its serializers of Avro."""
     jars = folder()
     return jars.with_name(f"{jars.name}-registry")
 
@@ -71,7 +74,7 @@ def missing_programs() -> list[str]:
     return [program for program in ("java", "javac", "mvn") if shutil.which(program) is None]
 
 
-def fetch(jars: Path, pom: Path = POM, test_jars: tuple[str, ...] = TEST_JARS) -> None:
+def fetch(jars: Path, pom: Path = POM, test_jars: tuple[str, ...] = TEST_JARS, alone: tuple[str, ...] = ()) -> None:
     """Fill the folder, whole or not at all."""
     missing = missing_programs()
     if missing:
@@ -81,6 +84,8 @@ def fetch(jars: Path, pom: Path = POM, test_jars: tuple[str, ...] = TEST_JARS) -
     partial.mkdir(parents=True)
     (partial / "test").mkdir()
     _maven(pom, "dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial}")
+    for artifact in alone:
+        _maven(pom, GET, f"-Dartifact={artifact}", "-Dtransitive=false", f"-Ddest={partial}/")
     for name in test_jars:
         artifact = f"org.apache.kafka:{name}:{kafka_version()}:jar:test"
         _maven(pom, "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={partial / 'test'}")
@@ -111,8 +116,8 @@ def main() -> int:
             sys.stderr.write(f"fetching Kafka Streams and Connect {kafka_version()} into {streams_folder()}\n")
             fetch(streams_folder(), STREAMS_POM, STREAMS_TEST_JARS)
         if not is_complete(registry_folder(), REGISTRY_POM):
-            sys.stderr.write(f"fetching Confluent's registry client into {registry_folder()}\n")
-            fetch(registry_folder(), REGISTRY_POM, ())
+            sys.stderr.write(f"fetching Confluent's registry client and serializers into {registry_folder()}\n")
+            fetch(registry_folder(), REGISTRY_POM, (), (SERIALIZERS,))
     except FetchError as reason:
         sys.stderr.write(f"Apache Kafka's jars cannot be fetched: {reason}\n")
         return 1

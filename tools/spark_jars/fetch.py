@@ -1,6 +1,6 @@
 """Fetches the jars of Spark's own Kafka connector and Avro functions, pinned in pom.xml, into an ignored folder.
 
-Only the compatibility tests and the side-by-side benchmark use them.
+Only the compatibility tests and the side-by-side benchmark use them. That of the Protobuf functions is in protobuf.xml.
 """
 
 from __future__ import annotations
@@ -14,6 +14,12 @@ from typing import Final
 
 HERE: Final = Path(__file__).resolve().parent
 POM: Final = HERE / "pom.xml"
+PROTOBUF: Final = HERE / "protobuf.xml"
+_PLACES: Final = {
+    POM: ("KAVKA_SPARK_JARS", "spark-connector"),
+    PROTOBUF: ("KAVKA_SPARK_PROTOBUF_JARS", "spark-protobuf"),
+}
+"""By pom: the variable that names a folder with the jars, and the folder that they are fetched into."""
 MAVEN_TIMEOUT_S: Final = 900
 
 
@@ -21,28 +27,24 @@ class FetchError(Exception):
     """What is missing, in one line."""
 
 
-def folder() -> Path:
-    """The folder that holds the jars, whether or not it is filled yet."""
-    given = os.environ.get("KAVKA_SPARK_JARS")
-    return Path(given) if given else HERE.parent.parent / ".cache" / "spark-connector"
-
-
-def jars() -> list[Path]:
-    """The jars, fetched if they are not there."""
-    target = folder()
-    marker = target / "pom.xml"
-    if not os.environ.get("KAVKA_SPARK_JARS") and not (marker.is_file() and marker.read_bytes() == POM.read_bytes()):
-        _fetch(target)
+def jars(pom: Path = POM) -> list[Path]:
+    """The jars of a pom, fetched if they are not there."""
+    variable, name = _PLACES[pom]
+    given = os.environ.get(variable)
+    target = Path(given) if given else HERE.parent.parent / ".cache" / name
+    marker = target / pom.name
+    if not given and not (marker.is_file() and marker.read_bytes() == pom.read_bytes()):
+        _fetch(pom, target)
     return sorted(target.glob("*.jar"))
 
 
-def _fetch(target: Path) -> None:
+def _fetch(pom: Path, target: Path) -> None:
     if shutil.which("mvn") is None:
         raise FetchError("not on this machine: mvn")
     partial = target.with_name(target.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", "-DincludeScope=runtime"]
+    command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", "-DincludeScope=runtime"]
     try:
         done = subprocess.run(
             [*command, f"-DoutputDirectory={partial}"],
@@ -56,7 +58,7 @@ def _fetch(target: Path) -> None:
     if done.returncode != 0:
         said = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
         raise FetchError(f"Maven failed: {said[0] if said else 'no reason given'}")
-    shutil.copyfile(POM, partial / "pom.xml")
+    shutil.copyfile(pom, partial / pom.name)
     shutil.rmtree(target, ignore_errors=True)
     partial.rename(target)
 

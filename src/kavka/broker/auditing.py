@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from kavka.broker.audited import ADMINISTRATIVE, Audited, Item, Outcome, items, outcomes
 from kavka.broker.context import Context
-from kavka.broker.forwarding import Handler
+from kavka.broker.forwarding import SENT_ON, Handler
 from kavka.client.connector import Connector
 from kavka.client.pool import Pool
 from kavka.controller.topics import NewTopic
-from kavka.metadata.names import AUDIT
+from kavka.metadata.names import AUDIT, AUDIT_CLIENT
 from kavka.model.clock import Clock
 from kavka.model.errors import (
+    ClusterAuthorizationFailed,
     CoordinatorNotAvailable,
     KafkaError,
     KafkaStorageError,
@@ -37,7 +38,7 @@ from kavka.net.session import Guard, Session
 from kavka.protocol.registry import API, ApiKey
 from kavka.quorum.internal_topics import create, replication
 from kavka.quorum.topic_creation import TopicCreation
-from kavka.security.acl import Operation, ResourceType
+from kavka.security.acl import CLUSTER_NAME, Operation, ResourceType
 from kavka.storage.disk import Disk
 from kavka.storage.spool import Spool, Syncing
 from kavka.telemetry.metrics import Metrics
@@ -57,12 +58,16 @@ AT_ONCE: Final = 100
 """Entries that are written before others have their turn."""
 MOST_COUNTED: Final = 1000
 """How many kinds of decisions are told apart in an interval; of more the names are not told, only how many."""
+MOST_LOGINS: Final = 300
+"""The same of log-ins, which anybody can fail at in many ways: they must not crowd out what clients are denied."""
 MOST_UNWRITTEN: Final = 10_000
 """How many entries are kept while they cannot be written."""
 RETRY_MS: Final = 1000
 COMPLAINT_MS: Final = 60_000
 ANY: Final = "*"
 """Stands for what is not told apart."""
+LOGIN: Final = "LOGIN"
+"""What is done by logging in, for which there is no operation of ACLs."""
 NOT_ANSWERED: Final = "NOT_ANSWERED"
 """The outcome of a request whose client went before the answer was there."""
 
@@ -83,6 +88,8 @@ class Selection(NamedTuple):
     denied: frozenset[int]
     kinds: frozenset[int] | None
     """None for all."""
+    logins: frozenset[str] = frozenset()
+    """`succeeded`, `failed`."""
 
     def wants(self, api_key: int, kind: int, allowed: bool) -> bool:
         """Whether something is written."""
@@ -101,6 +108,7 @@ def selection_of(values: Values) -> Selection:
         _apis(audit.KAVKA_AUDIT_ALLOWED.name, values[audit.KAVKA_AUDIT_ALLOWED]),
         _apis(audit.KAVKA_AUDIT_DENIED.name, values[audit.KAVKA_AUDIT_DENIED]),
         frozenset(map(int, kinds)) if kinds else None,
+        frozenset(values[audit.KAVKA_AUDIT_LOGINS]) if not kinds or ResourceType.USER in kinds else frozenset(),
     )
 
 
@@ -133,6 +141,9 @@ class Decided(NamedTuple):
     kind: int
     name: str
     allowed: bool
+    detail: str = ""
+    code: int = 0
+    """The error that a log-in was refused with."""
 
 
 class Audit:
@@ -171,8 +182,8 @@ class Audit:
         self.failures = 0
         """Entries that could not be written."""
         self._counted: dict[Decided, int] = {}
-        self._told_apart = 0
-        """How many of those had an entry of their own in this interval."""
+        self._told_apart = [0, 0]
+        """How many of those, and of log-ins, had an entry of their own in this interval."""
         self._to_tell: list[tuple[Decided, int]] = []
         self._unwritten: list[bytes] = []
         self._failed_ms: int | None = None
@@ -281,12 +292,34 @@ class Audit:
         if name == self._own_id and allowed:
             return  # entries about the writing of entries would have no end
         asked = Asked(session.principal, session.client_host, session.listener, session.client_id)
-        decision = Decided(asked, api_key, operation, kind, name[:LONGEST], allowed)
-        seen = self._counted.get(decision)
+        self._count(Decided(asked, api_key, operation, kind, name[:LONGEST], allowed))
+
+    def decided_by_controller(self, response: Any, ctx: Context) -> None:
+        """The controller has answered what was sent on to it; of what is administrative there is an entry anyhow."""
+        key = ctx.api_key
+        if ctx.connection_id < 0 or key not in SENT_ON - ADMINISTRATIVE.keys():
+            return
+        allowed = response.error_code != ClusterAuthorizationFailed.code
+        if self.selection.wants(key, ResourceType.CLUSTER, allowed):
+            self.decided(ctx.session, key, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME, allowed)
+
+    def logged_in(self, session: Session, mechanism: str, refused: KafkaError | None, why: str) -> None:
+        """Somebody has logged in, or tried to in vain; also counted when it is repeated."""
+        if ("succeeded" if refused is None else "failed") not in self.selection.logins:
+            return
+        asked = Asked(session.principal, session.client_host, session.listener, session.client_id)
+        detail = " ".join(filter(None, (mechanism, why)))[:LONGEST]
+        name = session.principal.removeprefix("User:") if refused is None else ""
+        code = 0 if refused is None else refused.code
+        kind, key = int(ResourceType.USER), int(ApiKey.SASL_AUTHENTICATE)
+        self._count(Decided(asked, key, int(Operation.ANY), kind, name, refused is None, detail, code))
+
+    def _count(self, decision: Decided) -> None:
+        seen, logs_in = self._counted.get(decision), decision.api_key == ApiKey.SASL_AUTHENTICATE
         if seen is not None:
             self._counted[decision] = seen + 1
-        elif self._told_apart < MOST_COUNTED:
-            self._told_apart += 1
+        elif self._told_apart[logs_in] < (MOST_LOGINS if logs_in else MOST_COUNTED):
+            self._told_apart[logs_in] += 1
             self._counted[decision] = 0
             self._attempt([self._decision(decision, 1)])
         else:
@@ -294,7 +327,7 @@ class Audit:
 
     def _count_folded(self, decision: Decided) -> None:
         """Count what there are too many kinds of, without the names that a client can change as it likes."""
-        folded = decision._replace(asked=decision.asked._replace(client_id=ANY), name=ANY)
+        folded = decision._replace(asked=decision.asked._replace(client_id=ANY), name=ANY, detail="")
         if folded not in self._counted and len(self._counted) >= 2 * MOST_COUNTED:
             folded = folded._replace(asked=Asked(ANY, ANY, ANY, ANY))
         self._counted[folded] = self._counted.get(folded, 0) + 1
@@ -307,7 +340,7 @@ class Audit:
 
     def _begin_anew(self) -> None:
         self._to_tell += [(decision, count) for decision, count in self._counted.items() if count]
-        self._counted, self._told_apart = {}, 0
+        self._counted, self._told_apart = {}, [0, 0]
 
     def _tell_some(self) -> bool:
         """Write some of what was repeated; whether there is more."""
@@ -316,8 +349,10 @@ class Audit:
         return bool(self._to_tell)
 
     def _decision(self, decision: Decided, count: int) -> bytes:
-        item = Item(None, ResourceType(decision.kind), decision.name)
+        item = Item(None, ResourceType(decision.kind), decision.name, decision.detail)
         row = self._row(decision.asked, decision.api_key, Operation(decision.operation), item, decision.allowed)
+        if decision.api_key == ApiKey.SASL_AUTHENTICATE:
+            row["operation"], row["error_code"], row["outcome"] = LOGIN, decision.code, outcome_name(decision.code)
         row["count"] = count
         return line_of(row)
 
@@ -438,7 +473,7 @@ class Audit:
 
         pool = Pool(
             [f"{endpoint.host}:{endpoint.port}" for endpoint in endpoints],
-            client_id=f"{AUDIT}_client_{self._node_id}",
+            client_id=f"{AUDIT_CLIENT}{self._node_id}",
             connector=connector,
         )
         self._own_id = transactional_id(self._node_id)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from kavka.broker.client_telemetry import ClientTelemetry
 from kavka.broker.collecting import Collecting
-from kavka.broker.config import NodeConfig
+from kavka.broker.config import NodeConfig, metrics_are_seen
 from kavka.broker.controller_role import ControllerRole
 from kavka.broker.coordinating import Coordinating
 from kavka.broker.dispatch import Dispatcher, HotHandler
@@ -35,6 +35,7 @@ from kavka.broker.partition_metrics import show_partitions
 from kavka.broker.ports import Ports
 from kavka.broker.quotas import Quotas
 from kavka.broker.spreading import Spreading
+from kavka.broker.throttling import ReadMeter
 from kavka.client.connector import Connector
 from kavka.metadata.delta import between
 from kavka.metadata.image import MetadataImage
@@ -48,7 +49,6 @@ from kavka.model.settings import (
     INITIAL_BROKER_REGISTRATION_TIMEOUT_MS,
     KAVKA_AUDIT_TOPIC_ENABLE,
     KAVKA_METRICS_DETAIL,
-    KAVKA_METRICS_LISTENER,
     LOG_DIR_FAILURE_TIMEOUT_MS,
     MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS,
     REQUEST_TIMEOUT_MS,
@@ -146,6 +146,7 @@ class BrokerRole:
         self._registration = registration
         self._syncer = Syncer(asyncio.get_running_loop())
         self._cleaner = Cleaner(replicas, node.clock, node.ports.compact)
+        node.settings.subscribe(self._cleaner.follow)
         self._sessions = fetch_sessions(node.config.values, node.ports.chance.randint)
         self._asking = None if node.config.standalone else node.quorum.channel(node.config.values[REQUEST_TIMEOUT_MS])
         self._producer_ids = self._number_producers()
@@ -171,16 +172,14 @@ class BrokerRole:
         replicas.on_loss(self._lifecycle.wake)
         self._replicating = None if self._alone else self._replicate()
         self._tending = self._tend(node.tiering) if node.tiering is not None else None
-        self._lag = self._watch_lag() if node.config.values[KAVKA_METRICS_LISTENER] else None
+        self._lag = self._watch_lag() if metrics_are_seen(node.config.values) else None
         self._telemetry = ClientTelemetry(
             ClientMetrics(node.config.values[TELEMETRY_MAX_BYTES], node.ports.new_id), node.controller
         )
         self._dispatcher = self._dispatch()
-        node.quotas.subscribe(self._dispatcher.hold_against)
-        options = socket_options(node.config.values)
-        limits = connection_limits(node.settings.values)
-        serve = self._dispatcher if node.traced is None else node.traced(self._dispatcher)
-        self._server = Server(listeners, serve, limits, options, node.clock, node.gate.admit)
+        if node.tiering is not None:
+            node.tiering.tiers.seat.beside(self._dispatcher.served)
+        self._server = self._serve(listeners)
         self._listening = LiveListeners(self._server, listeners, node.bind)
         node.quotas.subscribe(lambda quotas: self._server.limit(self._limits()))
         self.epoch = -1
@@ -260,6 +259,16 @@ class BrokerRole:
         listener = self._node.config.inter_broker_listener
         return [endpoint for endpoint in self._registration.endpoints if endpoint.listener == listener]
 
+    def _serve(self, listeners: list[BoundListener]) -> Server:
+        node = self._node
+        node.quotas.subscribe(self._dispatcher.hold_against)
+        meter = ReadMeter(node.quotas)
+        node.quotas.subscribe(meter.follow)
+        options = socket_options(node.config.values)
+        limits = connection_limits(node.settings.values)
+        serve = self._dispatcher if node.traced is None else node.traced(self._dispatcher)
+        return Server(listeners, serve, limits, options, node.clock, node.gate.admit, meter)
+
     def _tend(self, tiering: Tiering) -> Tending:
         node, here = self._node, self._here()
         return tiering.join(self._replicas, self._creation, node.inter_broker, here, lambda: self._lifecycle.unheard)
@@ -278,12 +287,19 @@ class BrokerRole:
     def _dispatch(self) -> Dispatcher:
         node, replicas = self._node, self._replicas
         channel = self._asking
-        forwarding = Forwarding() if channel is None else Forwarding(node.controller, channel)
+        told = None if node.audit is None else node.audit.decided_by_controller
+        forwarding = Forwarding() if channel is None else Forwarding(node.controller, channel, told)
         purgatory = Purgatory(asyncio.get_running_loop())
         lane = node.quorum.dispatcher.lane
         hot: dict[int, HotHandler] = {
             ApiKey.PRODUCE: ProduceHandler(
-                replicas, self._syncer, node.clock, purgatory, lane, self._coordinating.verification
+                replicas,
+                self._syncer,
+                node.clock,
+                purgatory,
+                lane,
+                self._coordinating.verification,
+                self._coordinating.schemas,
             ),
             ApiKey.FETCH: FetchHandler(replicas, self._sessions, purgatory, node.clock, node.settings[FETCH_MAX_BYTES]),
         }
@@ -339,7 +355,7 @@ class BrokerRole:
         self._running += [self._node.tasks.create_task(service.run()) for service in services]
         self._listen(self._node.settings.values)
         self._node.settings.subscribe(self._listen)
-        self._node.when_secured(lambda: self._listening.follow(self._node.settings.values))
+        self._node.when_secured(lambda: self._listen(self._node.settings.values))
         self._show()
         return self._alone or bool(await until_stopped(stopping, self._lifecycle.come_into_service()))
 
@@ -399,10 +415,10 @@ class BrokerRole:
         """Who answers for the schema registry; makes the coordinators."""
         return await self._coordinating.registry()
 
-    async def bind_all(self) -> None:
-        """Load the coordinators and every handler, so that no first request waits for one."""
-        await self._coordinating.load()
-        await self._dispatcher.bind_all()
+    def settle(self) -> None:
+        """Load what a node needs that is ready, beside what is being done."""
+        for work in (self._dispatcher.load_first(), self._coordinating.load_when_used()):
+            self._running.append(self._node.tasks.create_task(work))
 
     # -- going down -----------------------------------------------------------------------------
 

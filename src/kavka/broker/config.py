@@ -26,9 +26,14 @@ from kavka.model.settings import (
     CONTROLLER_QUORUM_VOTERS,
     CORDONED_LOG_DIRS,
     EARLY_START_LISTENERS,
+    KAVKA_CONSOLE_LISTENER,
     KAVKA_LOG_FORMAT,
     KAVKA_LOG_LEVEL,
+    KAVKA_METRICS_LISTENER,
+    KAVKA_OTEL_ENDPOINT,
+    KAVKA_OTEL_METRICS_INTERVAL_MS,
     KAVKA_REMOTE_STORAGE_URL,
+    LISTENER_SECURITY_PROTOCOL_MAP,
     LISTENERS,
     LOG_DIR,
     LOG_DIRS,
@@ -234,6 +239,13 @@ def _demand(holds: bool, message: str) -> None:
         raise SettingError(message)
 
 
+def metrics_are_seen(values: Values) -> bool:
+    """Whether anybody can see a node's metrics: on its own page, on the console's, or from a collector."""
+    if values[KAVKA_METRICS_LISTENER] is not None or values[KAVKA_CONSOLE_LISTENER] is not None:
+        return True
+    return values[KAVKA_OTEL_ENDPOINT] is not None and values[KAVKA_OTEL_METRICS_INTERVAL_MS] > 0
+
+
 def _check_identity(config: NodeConfig) -> None:
     values = config.values
     _demand(
@@ -314,10 +326,17 @@ def _check_member(config: NodeConfig) -> None:
 
 def _warnings(texts: Mapping[str, str], values: Values) -> Iterator[str]:
     idle = []
+    listeners = {
+        name.lower() for name in (*addresses.security_protocols(values), addresses.REGISTRY, addresses.CONSOLE)
+    }
     for key in sorted(texts):
         setting = broker_setting(key)
+        listener = key.split(".")[2] if key.startswith("listener.name.") and setting is not None else None
         if setting is None:
             yield f"{key} is no setting{_nearest(key, BROKER)}"
+        elif listener is not None and listener not in listeners:
+            protocols = LISTENER_SECURITY_PROTOCOL_MAP.name
+            yield f"{key}: {protocols} has no {listener.upper()}{_nearest(listener, listeners)}"
         elif not setting.honoured:
             idle.append(key)
     if idle:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from kavka.broker.context import Context
+from kavka.broker.context import CONTROLLER, Context
 from kavka.broker.forwarding import Forwarding
 from kavka.broker.handlers.marks import Parts
 from kavka.broker.live_listeners import check_listeners
@@ -15,8 +15,15 @@ from kavka.controller.configs import Op, Outcomes, applied
 from kavka.metadata.image import ConfigResource, ConfigsImage, ResourceType
 from kavka.metadata.live import LiveSettings
 from kavka.model.errors import BY_CODE, InvalidConfig, InvalidRequest, KafkaError, UnknownServerError
-from kavka.model.settings import LISTENER_SECURITY_PROTOCOL_MAP, LISTENERS, SettingError, with_dynamic
+from kavka.model.settings import (
+    CORDONED_LOG_DIRS,
+    LISTENER_SECURITY_PROTOCOL_MAP,
+    LISTENERS,
+    SettingError,
+    with_dynamic,
+)
 from kavka.model.settings.rules import check_threads, validate_broker
+from kavka.model.settings.values import broker_setting
 from kavka.protocol.schema import replace
 from kavka.security.acl import Operation
 from kavka.security.acl import ResourceType as AclResource
@@ -26,7 +33,14 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-TRIED = (".ssl.", ".sasl.", ".connections.max.reauth.ms", LISTENERS.name, LISTENER_SECURITY_PROTOCOL_MAP.name)
+TRIED = (
+    "ssl.",
+    "sasl.",
+    "connections.max.reauth.ms",
+    LISTENERS.name,
+    LISTENER_SECURITY_PROTOCOL_MAP.name,
+    CORDONED_LOG_DIRS.name,
+)
 """In the names of settings that are tried before they are changed."""
 
 MAX_KEYS = 1_000
@@ -112,6 +126,9 @@ class ConfigChecks:
             raise InvalidRequest(f"this is broker {self._node_id}: broker {name} is configured at its own address")
         new = {key: text for key, text in texts.items() if text is not None}
         configs = self._configs
+        now = configs.of_broker(self._node_id) if name else configs.of_all_brokers
+        named = {config.name for config in resource.configs}
+        removed = now.keys() - new.keys()
         static = self._settings.static
         after = validate_broker(
             static,
@@ -123,10 +140,15 @@ class ConfigChecks:
         try:
             check_threads(before, after)
             check_listeners(static, before, after)
-            if any(part in config.name for config in resource.configs for part in TRIED):
+            if any(part in key for key in named | removed for part in TRIED):
                 await self._settings.check(after)
         except SettingError as error:
             raise InvalidRequest(str(error)) from None
+        idle = [
+            key for key in named & new.keys() if (setting := broker_setting(key)) is not None and not setting.honoured
+        ]
+        if idle:
+            logger.warning("accepted without effect: %s", ", ".join(sorted(idle)))
 
 
 class LoggerChanges:
@@ -164,13 +186,17 @@ class LoggerChanges:
 
 
 def require_config_right(ctx: Context, operation: Operation, resource_type: int, name: str) -> None:
-    """Raise the error of the right that a resource's configuration takes: topics and groups have their own."""
+    """Raise the error of the right that a resource's configuration takes: topics and groups have their own.
+
+    A controller's log levels take ClusterAction, as in Kafka.
+    """
     if resource_type == ResourceType.TOPIC:
         ctx.require(operation, AclResource.TOPIC, name)
     elif resource_type == ResourceType.GROUP:
         ctx.require(operation, AclResource.GROUP, name)
     else:
-        ctx.require(operation, AclResource.CLUSTER)
+        loggers = resource_type == ResourceType.BROKER_LOGGER and operation == Operation.ALTER_CONFIGS
+        ctx.require(Operation.CLUSTER_ACTION if loggers and ctx.kind == CONTROLLER else operation, AclResource.CLUSTER)
 
 
 async def change_configs(

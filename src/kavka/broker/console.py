@@ -9,27 +9,61 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kavka.broker.config import NodeConfig
+from kavka.broker.listeners import CONSOLE, REGISTRY
 from kavka.model.properties import parse_properties
 from kavka.model.settings import (
     KAVKA_CONSOLE_CLIENT_CONFIG,
     KAVKA_CONSOLE_HOSTS,
     KAVKA_CONSOLE_LISTENER,
     KAVKA_CONSOLE_READ_ONLY,
+    KAVKA_CONSOLE_SECURITY_PROTOCOL,
     KAVKA_LOG_FORMAT,
     KAVKA_LOG_LEVEL,
     KAVKA_REGISTRY_SECURITY_PROTOCOL,
     SASL_ENABLED_MECHANISMS,
+    SSL_CIPHER_SUITES,
+    SSL_CLIENT_AUTH,
+    SSL_ENABLED_PROTOCOLS,
+    SSL_KEY_PASSWORD,
+    SSL_KEYSTORE_CERTIFICATE_CHAIN,
+    SSL_KEYSTORE_KEY,
+    SSL_KEYSTORE_LOCATION,
+    SSL_KEYSTORE_PASSWORD,
+    SSL_KEYSTORE_TYPE,
+    SSL_PROTOCOL,
     SSL_TRUSTSTORE_CERTIFICATES,
     SSL_TRUSTSTORE_LOCATION,
     SSL_TRUSTSTORE_PASSWORD,
     SSL_TRUSTSTORE_TYPE,
+    Password,
+    Setting,
     SettingError,
 )
 from kavka.model.settings.listeners import ListenerValues
 from kavka.model.types import EVERY_ADDRESS, Endpoint
+from kavka.net.stores import read_stores
+from kavka.net.tls_context import server_context
 
 WITH_TLS: Final = ("SSL", "SASL_SSL")
 WITH_LOG_IN: Final = ("SASL_PLAINTEXT", "SASL_SSL")
+SERVED: Final[tuple[Setting[Any], ...]] = (
+    SSL_PROTOCOL,
+    SSL_ENABLED_PROTOCOLS,
+    SSL_CIPHER_SUITES,
+    SSL_KEYSTORE_TYPE,
+    SSL_KEYSTORE_LOCATION,
+    SSL_KEYSTORE_PASSWORD,
+    SSL_KEYSTORE_KEY,
+    SSL_KEYSTORE_CERTIFICATE_CHAIN,
+    SSL_KEY_PASSWORD,
+    SSL_TRUSTSTORE_TYPE,
+    SSL_TRUSTSTORE_LOCATION,
+    SSL_TRUSTSTORE_PASSWORD,
+    SSL_TRUSTSTORE_CERTIFICATES,
+)
+"""The settings that make HTTPS."""
+REGISTRY_OPTIONS: Final = ("schema.registry.", "basic.auth.", "bearer.auth.")
+REGISTRY_URL: Final = "schema.registry.url"
 
 
 def listener_of(config: NodeConfig, endpoints: Iterable[Endpoint]) -> Endpoint:
@@ -59,8 +93,8 @@ def console_facts(
         "security": _security(config, endpoint, own),
         "mechanisms": list(own[SASL_ENABLED_MECHANISMS]),
         "metrics": metrics,
-        "registry": _url(registry, values[KAVKA_REGISTRY_SECURITY_PROTOCOL]) if registry else None,
-        "registry_logs_in": values[KAVKA_REGISTRY_SECURITY_PROTOCOL] in WITH_LOG_IN,
+        **_registry(config, endpoint, registry),
+        "tls": _tls(config),
         "read_only": values[KAVKA_CONSOLE_READ_ONLY],
         "hosts": [*values[KAVKA_CONSOLE_HOSTS], endpoint.host],
         "log_level": values[KAVKA_LOG_LEVEL],
@@ -68,12 +102,46 @@ def console_facts(
     }
 
 
-def _url(registry: str, protocol: str) -> str:
-    """The URL of the node's registry, as the same machine asks it."""
+def _registry(config: NodeConfig, endpoint: Endpoint, registry: str | None) -> dict[str, Any]:
+    """Where schemas are, and how they are asked for: in a registry that a client.properties names, or in the node's."""
+    given = {name: text for name, text in (_given(config) or {}).items() if name.startswith(REGISTRY_OPTIONS)}
+    if REGISTRY_URL in given or registry is None:
+        return {"registry": given.get(REGISTRY_URL), "registry_options": given, "registry_knows_users": False}
+    protocol = config.values[KAVKA_REGISTRY_SECURITY_PROTOCOL]
+    trust = _trust(ListenerValues(config.values, REGISTRY)) if protocol in WITH_TLS else {}
+    return {
+        "registry": _url(registry, protocol, endpoint),
+        "registry_options": {**{f"schema.registry.{name}": text for name, text in trust.items()}, **given},
+        "registry_knows_users": protocol in WITH_LOG_IN,
+    }
+
+
+def _url(registry: str, protocol: str, endpoint: Endpoint) -> str:
+    """The URL of the node's registry, as the same machine asks it; by a name that certificates have, with TLS."""
     host, _, port = registry.rpartition(":")
     if host.strip("[]") in EVERY_ADDRESS:
-        host = "localhost"
+        host = endpoint.host if protocol in WITH_TLS else "localhost"
+    if ":" in host and not host.startswith("["):
+        host = f"[{host}]"
     return f"{'https' if protocol in WITH_TLS else 'http'}://{host}:{port}"
+
+
+def _tls(config: NodeConfig) -> dict[str, str]:
+    """By what the console serves HTTPS, none for plain HTTP; raises SettingError."""
+    if config.values[KAVKA_CONSOLE_SECURITY_PROTOCOL] != "SSL":
+        return {}
+    if any(endpoint.listener == CONSOLE for endpoint in (*config.listeners, *config.controller_listeners)):
+        raise SettingError(f"listeners: {CONSOLE} is the name of {KAVKA_CONSOLE_LISTENER.name}, choose another")
+    own = ListenerValues(config.values, CONSOLE)
+    client_auth = own[SSL_CLIENT_AUTH] if own.own_key(SSL_CLIENT_AUTH) is not None else "none"  # brokers' own is theirs
+    server_context(own, read_stores(own), client_auth)
+    told: dict[str, str] = {SSL_CLIENT_AUTH.name: client_auth}
+    for setting in SERVED:
+        value: Any = own[setting]
+        if value is not None and setting in own:
+            text = value.value if isinstance(value, Password) else value
+            told[setting.name] = ",".join(text) if isinstance(text, tuple) else str(text)
+    return told
 
 
 def _given(config: NodeConfig) -> dict[str, str] | None:
@@ -93,13 +161,16 @@ def _security(config: NodeConfig, endpoint: Endpoint, own: ListenerValues) -> di
     if given is not None:
         return given
     options = {"security.protocol": endpoint.security_protocol}
-    if endpoint.security_protocol in WITH_TLS:  # it believes whom the node does, and shows no certificate of its own
-        password, pem = own[SSL_TRUSTSTORE_PASSWORD], own[SSL_TRUSTSTORE_CERTIFICATES]
-        found = {
-            SSL_TRUSTSTORE_TYPE.name: own[SSL_TRUSTSTORE_TYPE],
-            SSL_TRUSTSTORE_LOCATION.name: own[SSL_TRUSTSTORE_LOCATION],
-            SSL_TRUSTSTORE_PASSWORD.name: password.value if password is not None else None,
-            SSL_TRUSTSTORE_CERTIFICATES.name: pem.value if pem is not None else None,
-        }
-        options |= {name: text for name, text in found.items() if text is not None}
-    return options
+    return options | _trust(own) if endpoint.security_protocol in WITH_TLS else options
+
+
+def _trust(own: ListenerValues) -> dict[str, str]:
+    """Whom a listener believes: so does the console, and it shows no certificate of its own."""
+    password, pem = own[SSL_TRUSTSTORE_PASSWORD], own[SSL_TRUSTSTORE_CERTIFICATES]
+    found = {
+        SSL_TRUSTSTORE_TYPE.name: own[SSL_TRUSTSTORE_TYPE],
+        SSL_TRUSTSTORE_LOCATION.name: own[SSL_TRUSTSTORE_LOCATION],
+        SSL_TRUSTSTORE_PASSWORD.name: password.value if password is not None else None,
+        SSL_TRUSTSTORE_CERTIFICATES.name: pem.value if pem is not None else None,
+    }
+    return {name: text for name, text in found.items() if text is not None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from kavka.broker.context import Context
@@ -20,6 +21,7 @@ from kavka.runtime.groups import Groups
 from kavka.runtime.patterns import Patterns
 from kavka.runtime.shard import Shard, ShardRuntime
 from kavka.runtime.shards import Shards
+from kavka.security.acl import Operation, ResourceType
 
 
 class GroupCoordination(LogCoordinator):
@@ -87,7 +89,10 @@ def not_heard(shard: Shard[Any], news: Any) -> None:
 
 def client_of(ctx: Context) -> Client:
     """Who asks, as the coordinators note it; the host as Java writes an address without a name."""
-    return Client(ctx.client_id, f"/{ctx.client_host}", ctx.api_version, ctx.principal)
+    sees = None
+    if ctx.session.guard is not None:
+        sees = partial(ctx.allows, Operation.DESCRIBE, ResourceType.TOPIC, asked=False)
+    return Client(ctx.client_id, f"/{ctx.client_host}", ctx.api_version, ctx.principal, sees)
 
 
 def require_consumer_groups(image: MetadataImage, values: Values) -> None:

@@ -11,7 +11,8 @@ from kavka.kernels.frames import parse_produce
 from kavka.kernels.layout import ProduceFields, ProduceTopic
 from kavka.model.errors import KafkaError
 from kavka.pacing.lane import Lane, LaneClass
-from kavka.replica.judging import PART_BYTES, Judging
+from kavka.records.framing import Refused
+from kavka.replica.judging import PART_BYTES, Judging, Schemas
 
 logger = logging.getLogger(__name__)
 
@@ -49,8 +50,17 @@ def keep(connection: Slots, request: memoryview, version: int, correlation_id: i
     )
 
 
-def in_parts(delayed: DelayedProduce, judging: Judging | None, lane: Lane, then: Callable[[], None]) -> None:
-    """Call back when everything is judged: at once if there is little, else in turns of the lane."""
+def in_parts(
+    delayed: DelayedProduce,
+    judging: Judging | None,
+    lane: Lane,
+    schemas: Callable[[], Schemas | None] | None,
+    then: Callable[[], None],
+) -> None:
+    """Call back when everything is judged: at once if there is little, else in turns of the lane.
+
+    It waits meanwhile for what is known of schemas.
+    """
     slot = delayed.place.slot
 
     def go_on() -> None:
@@ -61,7 +71,19 @@ def in_parts(delayed: DelayedProduce, judging: Judging | None, lane: Lane, then:
                 if not isinstance(error, KafkaError):  # nothing of one request may reach those who ask for all
                     logger.exception("a delayed Produce failed")
                 slot.abort()
-        elif not slot.closed:
+        elif slot.closed:
+            return
+        elif (unknown := judging.unknown) is not None:
+            assert schemas is not None
+            registry = schemas()
+            assert registry is not None  # it was there when the batch was first looked at
+            registry.ask(unknown, told)
+        else:
             lane.later(LaneClass.LARGE, go_on)
+
+    def told(found: Refused | KafkaError) -> None:
+        assert judging is not None
+        judging.told(found)
+        lane.later(LaneClass.LARGE, go_on)
 
     go_on()

@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from time import monotonic, perf_counter_ns
 from typing import Any, Final, Protocol, get_type_hints
@@ -23,7 +23,7 @@ from kavka.broker.holding import Holding
 from kavka.broker.parts import served_in_parts
 from kavka.broker.quotas import Quotas
 from kavka.broker.slots import ResponseSlot, Slots
-from kavka.broker.throttling import Throttled, limited
+from kavka.broker.throttling import PERCENT_PER_NANOSECOND, Throttled, limited, limited_later
 from kavka.kernels.frames import parse_header
 from kavka.metadata.live import LiveSettings
 from kavka.model.clock import Clock
@@ -31,6 +31,7 @@ from kavka.model.errors import KafkaError, MalformedMessage, UnknownServerError,
 from kavka.model.types import Piece
 from kavka.net.connection import Connection
 from kavka.net.responses import PENDING, Reply
+from kavka.net.session import LONGEST_KEPT
 from kavka.pacing.lane import Lane, LaneClass
 from kavka.protocol.compiler import decode, decode_steps
 from kavka.protocol.frame_caps import FrameCaps
@@ -39,6 +40,7 @@ from kavka.protocol.primitives import STEP_ITEMS
 from kavka.protocol.refusal import refusal, refusal_steps
 from kavka.protocol.registry import API, Api, ApiKey
 from kavka.protocol.schema import declared, replace
+from kavka.security.quota.rate import Rate
 from kavka.telemetry.metrics import Histogram
 
 logger = logging.getLogger(__name__)
@@ -50,7 +52,7 @@ AT_ONCE_BYTES: Final = 8 * 1024
 ASKED_FIRST: Final = frozenset(
     {ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 )
-"""What clients ask right after the start: these need little, and are loaded at once."""
+"""What clients ask right after the start: loaded before that."""
 LARGE_BYTES: Final = 64 * 1024
 """From here on the time is taken that even Produce and Fetch hold the loop."""
 
@@ -110,7 +112,7 @@ class Dispatcher:
         self._caps = caps
         self.lane = lane or Lane()
         """Where long requests wait for their turns: one for all dispatchers of a node."""
-        self.lane.beside(lambda: sum(self.requests.values()))
+        self.lane.beside(self.served)
         self.holding = Holding()
         self._services = (*services, self)
         self._late = late
@@ -137,6 +139,10 @@ class Dispatcher:
             for key in self.requests
         }
 
+    def served(self) -> int:
+        """How many requests have come in."""
+        return sum(self.requests.values())
+
     def busy(self) -> bool:
         """Whether long requests are under way."""
         return self.lane.busy
@@ -145,11 +151,14 @@ class Dispatcher:
         """Count what clients use, as long as any has a quota."""
         self._quotas = quotas if quotas.limits_clients else None
 
-    async def bind_all(self) -> None:
-        """Load every handler, one in each turn of the loop, and check that the services it names are there."""
-        for key in self._modules:
-            await self._prepare(key)
-            await asyncio.sleep(0)
+    async def load_first(self) -> None:
+        """Load what is asked first, beside what is being done."""
+        for key in ASKED_FIRST & self._modules.keys():
+            try:
+                await asyncio.get_running_loop().run_in_executor(None, self._load, self._modules[key])
+                self._handler(key)
+            except Exception:  # as below: its first request tries again
+                logger.exception("loading what serves %s failed", API[key].name)
 
     async def serve(self, request: Any, context: Context) -> Any:
         """Serve a request of this node itself, or one that came in an envelope; raises KafkaError."""
@@ -179,9 +188,14 @@ class Dispatcher:
                 # Answered in the oldest form, which every client can read (KIP-511).
                 return self._unsupported_api_versions(connection, correlation_id, client_id)
             raise UnsupportedVersion(f"{API[key].name} has no version {version}")
-        counted = None
-        if self._quotas is not None:
-            counted = limited(self._quotas, connection, key, version, client_id, end - start)
+        counted: Throttled | None = None
+        rate: Rate | None = None
+        if (quotas := self._quotas) is not None and not connection.together:
+            found = limited(quotas, connection, key, version, client_id, end - start)
+            if isinstance(found, Throttled):
+                counted = found
+            elif found is not None:
+                rate, connection.together = found, True
         if counted is not None:
             if hot is not None:
                 reply = counted.settle(hot(counted, buffer, pos, end, version, correlation_id, client_id))
@@ -195,10 +209,14 @@ class Dispatcher:
             began = monotonic()
             reply = hot(connection, buffer, pos, end, version, correlation_id, client_id)
             self.holding.note(key, version, client_id, connection.session, began)
+        taken_ns = perf_counter_ns() - began_ns
+        if rate is not None and quotas is not None:
+            connection.together = False
+            if reply is not None:  # acks=0 is exempt
+                rate.record(taken_ns * PERCENT_PER_NANOSECOND, quotas.now_ms())
         if reply is PENDING:
             connection.when_answered(partial(_answered, times, began_ns))
         else:  # as `observe` does: a call less for each request
-            taken_ns = perf_counter_ns() - began_ns
             times.counts[taken_ns.bit_length()] += 1
             times.total += taken_ns
         return reply
@@ -209,6 +227,7 @@ class Dispatcher:
         began = monotonic()
         context = self._context(asker, key, version, client_id, correlation_id)
         if len(frame) - pos > AT_ONCE_BYTES or self._unprepared(key):
+            asker = self._counted_alone(asker, context)
             slot = asker.open_slot(exclusive=True)
             asker.serve_large(len(frame) - pos)
             counted = asker if type(asker) is Throttled else None
@@ -229,7 +248,7 @@ class Dispatcher:
         return answer
 
     def _context(self, asker: Asker, key: int, version: int, client_id: str, correlation_id: int) -> Context:
-        asker.session.client_id = client_id
+        asker.session.client_id = client_id[:LONGEST_KEPT]
         return Context(
             api_key=key,
             api_version=version,
@@ -267,12 +286,20 @@ class Dispatcher:
                 return encode_response(api.key, context.api_version, correlation_id, response)
         except Exception as error:
             return self._refuse(api, request, context.api_version, correlation_id, error)
+        asker = self._counted_alone(asker, context)
         slot = asker.open_slot(exclusive=True)
         counted = asker if type(asker) is Throttled else None
         rest = Resumed(work, waits_for, self.lane, LaneClass.SMALL, self.holding, context, slot, counted)
         if not self._spawn(asker, self._finish(slot, api, correlation_id, request, context.api_version, rest)):
             work.close()
         return PENDING
+
+    def _counted_alone(self, asker: Asker, context: Context) -> Asker:
+        """Whom a late answer goes to: what it takes from here on is not counted with the other requests of its read."""
+        if self._quotas is None or isinstance(asker, Throttled) or not asker.together:
+            return asker
+        key, version, client_id = context.api_key, context.api_version, context.client_id
+        return limited_later(self._quotas, asker, key, version, client_id) or asker
 
     def _spawn(self, asker: Asker, finishing: Coroutine[Any, Any, None]) -> bool:
         """Go on in a task of its own; False if the node has stopped, and nobody would."""
@@ -296,7 +323,12 @@ class Dispatcher:
         counted: Throttled | None,
     ) -> None:
         """Serve a large request, or one whose handler is not loaded: decode it in slices, as one of a few at a time."""
-        await self._prepare(api.key)
+        try:
+            await self._prepare(api.key)
+        except Exception:  # there may be too many open files, say: the next that asks for it tries again
+            logger.exception("loading what serves %s failed", api.name)
+            slot.abort()
+            return
         kind = LaneClass.of(len(body))
         room = await self.lane.enter(kind)
         try:
@@ -373,16 +405,14 @@ class Dispatcher:
     # -- binding ----------------------------------------------------------------------------
 
     def _unprepared(self, key: int) -> bool:
-        """Whether a handler may have to wait for what is still being loaded."""
-        if self._late is None or self._late.loaded or key in self._handlers:
-            return False
-        return key not in ASKED_FIRST
+        """Whether a handler may have to wait for what is not loaded yet."""
+        return self._late is not None and key not in self._handlers
 
     async def _prepare(self, key: int) -> None:
         """Load a handler, and the services that it needs, beside what is being done."""
-        if self._late is not None and self._unprepared(key):
+        if key not in self._handlers:
             function = await asyncio.get_running_loop().run_in_executor(None, self._load, self._modules[key])
-            if lacks(function, self._services):
+            if self._late is not None and lacks(function, self._services):
                 await self._late.load()
         self._handler(key)
 
@@ -452,10 +482,13 @@ class Resumed:
                 else:
                     began = monotonic()
                     waits_for = work.send(sent) if self.counted is None else self._timed(self.counted, sent)
-                    self._holding.note(context.api_key, context.api_version, context.client_id, context.session, began)
+                self._holding.note(context.api_key, context.api_version, context.client_id, context.session, began)
         except StopIteration as stop:
             self._holding.note(context.api_key, context.api_version, context.client_id, context.session, began)
             return stop.value
+        except BaseException:
+            self._holding.note(context.api_key, context.api_version, context.client_id, context.session, began)
+            raise
 
     def _timed(self, counted: Throttled, sent: Any) -> Any:
         began_ns = perf_counter_ns()
@@ -471,7 +504,8 @@ def lacks(function: Callable[..., Any], services: Sequence[object]) -> bool:
     return not all(any(isinstance(service, each) for service in services) for each in wanted)
 
 
-def services_of(function: Callable[..., Any]) -> dict[str, type]:
+@cache
+def services_of(function: Callable[..., Any]) -> Mapping[str, type]:
     """The services that the signature of a handler names, by parameter."""
     hints = get_type_hints(function)
     return {name: hints[name] for name in list(inspect.signature(function).parameters)[2:]}

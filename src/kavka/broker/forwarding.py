@@ -17,8 +17,9 @@ from kavka.model.errors import (
     UnknownServerError,
     UnsupportedVersion,
 )
-from kavka.protocol.compiler import decode, encode
-from kavka.protocol.header import encode_request, parse_response
+from kavka.pacing.turn import paced
+from kavka.protocol.compiler import decode, decode_steps, encode
+from kavka.protocol.header import encode_request_steps, parse_response_header
 from kavka.protocol.registry import API, ApiKey
 from kavka.protocol.schema import declared
 from kavka.quorum.channel import ActiveController, ControllerChannel, refuses
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from kavka.protocol.schemas.envelope import EnvelopeResponse
 
 Handler = Callable[[Any, Context], Coroutine[Any, Any, Any]]
+Told = Callable[[Any, Context], None]
+"""Is given what the controller answers to a client."""
 
 SENT_ON: Final = frozenset(
     {
@@ -63,9 +66,15 @@ PRINCIPAL_VERSION: Final = 0
 class Forwarding:
     """Sends clients' requests on to the active controller; on a node that is always it, nothing is sent."""
 
-    def __init__(self, quorum: ActiveController | None = None, channel: ControllerChannel | None = None) -> None:
+    def __init__(
+        self,
+        quorum: ActiveController | None = None,
+        channel: ControllerChannel | None = None,
+        told: Told | None = None,
+    ) -> None:
         self._quorum = quorum
         self._channel = channel
+        self._told = told
 
     def elsewhere(self, ctx: Context) -> bool:
         """Whether a request that came to a broker has to be served by another node."""
@@ -88,7 +97,7 @@ class Forwarding:
         if not self.elsewhere(ctx):
             try:
                 answer = await handler(request, ctx)
-                if not refuses(answer, NotController.code):
+                if not await refuses(answer, NotController.code):
                     return answer
             except NotController:
                 pass  # it does not lead any more: ask who does
@@ -105,8 +114,9 @@ class Forwarding:
         from kavka.protocol.schemas.envelope import EnvelopeRequest
 
         api = API[declared(type(request)).key]
+        framed = await paced(encode_request_steps(ctx.api_version, 0, ctx.client_id, request))
         sealed = EnvelopeRequest(
-            request_data=encode_request(ctx.api_version, 0, ctx.client_id, request)[4:],
+            request_data=framed[4:],
             request_principal=pack_principal(ctx.principal, token_authenticated=ctx.session.token_authenticated),
             client_host_address=pack_host(ctx.client_host),
         )
@@ -120,7 +130,11 @@ class Forwarding:
         if answer.error_code or answer.response_data is None:
             # the fault is the cluster's, not the client's
             raise UnknownServerError(f"the controller refused an envelope with error {answer.error_code}")
-        _, response = parse_response(api, ctx.api_version, answer.response_data)
+        data = answer.response_data
+        _, pos = parse_response_header(api, ctx.api_version, data)
+        response = await paced(decode_steps(api.response(), data, ctx.api_version, pos))
+        if self._told is not None:
+            self._told(response, ctx)
         return response
 
 

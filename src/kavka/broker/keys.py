@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import ssl
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -24,15 +23,13 @@ from kavka.model.settings import (
     Values,
 )
 from kavka.model.settings.listeners import ListenerValues
-from kavka.net.stores import Stores, files_of, read_stores
-from kavka.net.tls_context import HandshakeError, client_context, server_context, try_handshake
+from kavka.net.stores import Stamps, read_stores, stamps_of
+from kavka.net.tls_context import HandshakeError, client_context, server_context, try_handshake, try_itself
 
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 1.0
 """How often files are looked at for changes."""
-
-Stamps = tuple[tuple[int, int, int] | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +128,7 @@ class Keys:
             return Contexts(None, client, {})
         server = server_context(own, stores, _client_auth(protocol, own))
         try:
-            if client is not None:
-                says = try_handshake(server, client)
-            else:
-                says = try_handshake(server_context(own, stores, "none"), _believing_itself(own, stores))
+            says = try_handshake(server, client) if client is not None else try_itself(own, stores)
         except HandshakeError as error:
             whom = "this node's own connections" if client is not None else "anybody"
             raise SettingError(f"ssl.keystore: listener {name} would not be understood by {whom}: {error}") from None
@@ -204,22 +198,3 @@ def _client_auth(protocol: str, own: ListenerValues) -> str:
     if protocol == "SASL_SSL" and own.own_key(SSL_CLIENT_AUTH) is None:
         return "none"
     return own[SSL_CLIENT_AUTH]
-
-
-def stamps_of(own: ListenerValues) -> Stamps:
-    """What tells one version of the files from the next; None for one that is not there."""
-    found: list[tuple[int, int, int] | None] = []
-    for path in files_of(own):
-        try:
-            status = os.stat(path)
-        except OSError:
-            found.append(None)
-        else:
-            found.append((status.st_mtime_ns, status.st_size, status.st_ino))
-    return tuple(found)
-
-
-def _believing_itself(own: ListenerValues, stores: Stores) -> ssl.SSLContext:
-    """A client that believes nobody but this node: whether key, certificate, dates and ciphers go together."""
-    assert stores.identity is not None
-    return client_context(own, Stores(None, stores.identity.chain))

@@ -22,6 +22,8 @@ from kavka.model.types import EVERY_ADDRESS, Endpoint
 
 REGISTRY: Final = "REGISTRY"
 """What the listener of the schema registry is called: its settings begin with `listener.name.registry.`."""
+CONSOLE: Final = "CONSOLE"
+"""And that of the console."""
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _HOST: Final = frozenset("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-%._:")
 

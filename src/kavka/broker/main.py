@@ -90,6 +90,13 @@ def words_of(error: BaseException) -> str:
     return str(error)
 
 
+def all_served(report: ReadyReport) -> str:
+    """What a node serves and where, for people."""
+    also = {"the console": report.console, "the registry": report.registry, "metrics": report.metrics}
+    places = [f"{what} at {where}" for what, where in also.items() if where is not None]
+    return ", ".join([str(report.bootstrap or report.controller), *places])
+
+
 async def serve(
     config: NodeConfig,
     disk: Disk,
@@ -106,9 +113,12 @@ async def serve(
         loop.add_signal_handler(signum, stopping.set)
 
     def ready(report: ReadyReport) -> None:
-        served = report.bootstrap or report.controller
         logger.info(
-            "node %d of cluster %s serves %s%s", report.node_id, report.cluster_id, served, told_otherwise(config)
+            "node %d of cluster %s serves %s%s",
+            report.node_id,
+            report.cluster_id,
+            all_served(report),
+            told_otherwise(config),
         )
         if ready_file is not None:  # after the line: who reads the file may look for it
             write_ready_file(ready_file, report)

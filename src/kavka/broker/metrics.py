@@ -8,7 +8,7 @@ import os
 import resource
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from time import monotonic
+from time import monotonic, process_time
 from typing import TYPE_CHECKING, Final
 
 from kavka.broker.coordinating import Coordinating
@@ -17,9 +17,8 @@ from kavka.broker.holding import Holding
 from kavka.broker.quotas import Quotas
 from kavka.broker.securing import Securing
 from kavka.model.clock import Clock
-from kavka.net.login import Logins
+from kavka.net.login import UNKNOWN
 from kavka.net.server import Server
-from kavka.net.tls import TlsListener
 from kavka.net.transport import Transport
 from kavka.protocol.registry import API
 from kavka.quorum.controller_loop import ControllerLoop
@@ -130,6 +129,7 @@ def show_process(metrics: Metrics, clock: Clock) -> None:
     most_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     metrics.gauge("kavka_open_files", "Descriptors in use.", lambda: len(os.listdir("/proc/self/fd")))
     metrics.gauge("kavka_max_open_files", "Descriptors that may be in use.", lambda: most_files)
+    metrics.count("kavka_cpu_seconds", "The processor's time that this process has used.", process_time)
     metrics.gauge("kavka_resident_bytes", "Memory in use.", resident_bytes)
     metrics.gauge(
         "kavka_time_seconds", "The time by this node's clock, since the epoch.", lambda: clock.now_ms() / 1000
@@ -161,13 +161,17 @@ def show_quotas(metrics: Metrics, quotas: Quotas) -> None:
 def show_security(metrics: Metrics, securing: Securing) -> None:
     """Who gets in, who does not, and how long certificates last."""
 
-    def outcomes(of: Mapping[str, TlsListener] | Mapping[str, Logins]) -> Callable[[], Iterator[Labelled]]:
-        def rows() -> Iterator[Labelled]:
-            for name, listener in of.items():
-                yield (name, "succeeded"), listener.succeeded
-                yield (name, "failed"), listener.failed
+    def handshakes() -> Iterator[Labelled]:
+        for name, listener in securing.tls.items():
+            yield (name, "succeeded"), listener.succeeded
+            yield (name, "failed"), listener.failed
 
-        return rows
+    def logins() -> Iterator[Labelled]:
+        for name, listener in securing.logins.items():
+            for mechanism in dict.fromkeys((*listener.offers, *listener.succeeded, *listener.failed, UNKNOWN)):
+                if mechanism != UNKNOWN:
+                    yield (name, mechanism, "succeeded"), listener.succeeded[mechanism]
+                yield (name, mechanism, "failed"), listener.failed[mechanism]
 
     def ends() -> Iterator[Labelled]:
         for name in securing.keys:
@@ -175,9 +179,10 @@ def show_security(metrics: Metrics, securing: Securing) -> None:
             if ends_at is not None:
                 yield (name,), ends_at
 
-    labels, lobbies, keys = ("listener", "outcome"), securing.lobbies.values, securing.keys
-    metrics.counts("kavka_tls_handshakes", "TLS handshakes of clients, by outcome.", labels, outcomes(securing.tls))
-    metrics.counts("kavka_sasl_logins", "SASL log-ins of clients, by outcome.", labels, outcomes(securing.logins))
+    lobbies, keys = securing.lobbies.values, securing.keys
+    outcomes, logged_in = ("listener", "outcome"), ("listener", "mechanism", "outcome")
+    metrics.counts("kavka_tls_handshakes", "TLS handshakes of clients, by outcome.", outcomes, handshakes)
+    metrics.counts("kavka_sasl_logins", "SASL log-ins of clients, by mechanism and outcome.", logged_in, logins)
     metrics.gauge(
         "kavka_unauthenticated_connections", "Connections that are on their way in.", lambda: sum(map(len, lobbies()))
     )

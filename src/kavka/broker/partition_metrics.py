@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
+from time import process_time
 from typing import Final
 
 from kavka.metadata.delta import MetadataDelta
@@ -24,6 +25,7 @@ TRAFFIC: Final = {
     "failed_produce_requests": "How often nothing was appended to {}, whatever the error.",
     "in_bytes": "Bytes that clients and coordinators have appended to {}.",
     "in_messages": "Records that were appended to {}, the marks of transactions included.",
+    "produce_conversions": "Records that were compressed anew for {}, which wants another codec than the producer's.",
     "fetch_requests": "How often consumers were answered about {}.",
     "failed_fetch_requests": "How often consumers were answered with an error about {}.",
     "out_bytes": "Bytes that consumers were given of {}.",
@@ -43,12 +45,38 @@ STATES: Final = {
 }
 
 
+class CpuShares:
+    """What the node has spent, divided among partitions by what there was to do for them."""
+
+    def __init__(self, spent: Callable[[], float]) -> None:
+        self._spent = spent
+        self._before = spent()
+
+    def charge(self, found: Sequence[Traffic]) -> Iterator[None]:
+        """Divide what was spent since this was last done, in steps."""
+        now, total, due = self._spent(), 0, list[tuple[Traffic, int]]()
+        cost, self._before = now - self._before, now
+        for number, traffic in enumerate(found, 1):
+            done = traffic.work
+            if work := done - traffic.charged:
+                traffic.charged = done
+                due.append((traffic, work))
+                total += work
+            if number % STEP_PARTITIONS == 0:
+                yield
+        for number, (traffic, work) in enumerate(due, 1):
+            traffic.cpu_seconds += cost * work / total
+            if number % STEP_PARTITIONS == 0:
+                yield
+
+
 class PartitionSurvey:
     """The sums over the partitions of a node as they were at the last look."""
 
-    def __init__(self, replicas: ReplicaManager, *, by_topic: bool) -> None:
+    def __init__(self, replicas: ReplicaManager, *, by_topic: bool, shares: CpuShares | None = None) -> None:
         self._replicas = replicas
         self._by_topic = by_topic
+        self._shares = shares
         self.states = dict.fromkeys(STATES, 0)
         self.node = Traffic()
         self.topics: dict[str, tuple[Traffic, int]] = {}
@@ -69,6 +97,8 @@ class PartitionSurvey:
             node.add(traffic)
             if self._by_topic:
                 topics[hosted.name] = traffic, size
+        if self._shares is not None:
+            yield from self._shares.charge([partition.traffic for partition in self._replicas])
         self.states, self.node, self.topics = states, node, topics
 
     def state(self, name: str) -> int:
@@ -120,7 +150,8 @@ def under_replicated(partition: Partition, image: PartitionImage) -> bool:
 
 def show_partitions(metrics: Metrics, replicas: ReplicaManager, detail: str) -> None:
     """Partitions and their traffic: of the node, by topic and by partition, as far as the detail says."""
-    survey = PartitionSurvey(replicas, by_topic=detail != "node")
+    shares = CpuShares(process_time) if detail == "partition" else None
+    survey = PartitionSurvey(replicas, by_topic=detail != "node", shares=shares)
     metrics.survey(survey.look)
     for name, help_ in STATES.items():
         metrics.gauge(name, help_, partial(survey.state, name))
@@ -148,7 +179,7 @@ EACH: Final[Mapping[str, tuple[str, Callable[[Partition], int]]]] = {
 
 
 def _show_each(metrics: Metrics, replicas: ReplicaManager) -> None:
-    def rows(read: Callable[[Partition], int]) -> Iterator[Labelled]:
+    def rows(read: Callable[[Partition], float]) -> Iterator[Labelled]:
         for partition in replicas:
             tp = partition.topic_partition
             yield (tp.topic, str(tp.partition)), read(partition)
@@ -157,6 +188,12 @@ def _show_each(metrics: Metrics, replicas: ReplicaManager) -> None:
     for name, help_ in TRAFFIC.items():
         shown = partial(rows, attrgetter(f"traffic.{name}"))
         metrics.counts(f"kavka_partition_{name}", help_.format("a partition"), labels, shown)
+    metrics.counts(
+        "kavka_partition_cpu_seconds",
+        "The processor's time that this node has spent, divided among partitions by their bytes and requests.",
+        labels,
+        partial(rows, attrgetter("traffic.cpu_seconds")),
+    )
     for name, (help_, read) in EACH.items():
         metrics.gauges(f"kavka_partition_{name}", help_, labels, partial(rows, read))
 
@@ -198,10 +235,14 @@ def show_leaders(metrics: Metrics, controller: ControllerLoop) -> None:
     offline = [0]
 
     def look() -> Iterator[None]:
-        found = 0
+        found = looked_at = 0
         for topic in list(controller.image.topics.by_id.values()) if controller.is_active else ():
-            found += sum(partition.leader == NOBODY for partition in topic.partitions.values())
-            yield
+            for partition in topic.partitions.values():
+                found += partition.leader == NOBODY
+            looked_at += len(topic.partitions)
+            if looked_at >= STEP_PARTITIONS:
+                looked_at = 0
+                yield
         offline[0] = found
 
     metrics.survey(look)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Hashable, Mapping
-from ipaddress import ip_address
+from functools import partial
 from typing import Final
 
 from kavka.broker.context import Context
@@ -20,10 +21,13 @@ from kavka.model.settings import (
     QUOTA_WINDOW_SIZE_SECONDS,
     Values,
 )
+from kavka.net.names import address_of
 from kavka.net.session import Session
 from kavka.security.quota.clients import Allowance, ClientQuotas
-from kavka.security.quota.limits import ALL, Client, QuotaType
+from kavka.security.quota.limits import ALL, Client, QuotaType, plain_address
 from kavka.security.quota.rate import TokenBucket, Windows
+
+logger = logging.getLogger(__name__)
 
 SWEEP_SECONDS: Final = 60.0
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
@@ -40,7 +44,8 @@ def client_windows(values: Values) -> Windows:
 class Quotas:
     """What clients may use, as the metadata says, and what they have used of it here."""
 
-    def __init__(self, values: Values, clock: Clock) -> None:
+    def __init__(self, values: Values, clock: Clock, address_of: Callable[[str], str | None] = address_of) -> None:
+        """`address_of` says where a host is, and takes its time."""
         mutations = Windows(values[CONTROLLER_QUOTA_WINDOW_NUM], values[CONTROLLER_QUOTA_WINDOW_SIZE_SECONDS] * 1000)
         self._clients = ClientQuotas(client_windows(values), mutations)
         self.known = self._clients.known
@@ -52,6 +57,11 @@ class Quotas:
         self.limits_clients = False
         """Whether any client has a quota."""
         self.ip_rates: IpRates = {}
+        self._address_of = address_of
+        self._of_addresses: IpRates = {}
+        self._of_hosts: Mapping[str, int] = {}
+        self._addresses: dict[str, str] = {}
+        """Where the hosts are that have a quota by their names, as far as somebody knows."""
         self.waits = dict.fromkeys(QuotaType, 0)
         """How often clients had to wait, by the quota that made them."""
         self.waited_ms = dict.fromkeys(QuotaType, 0)
@@ -73,19 +83,50 @@ class Quotas:
         self._known = image.security.quotas
         limits: dict[QuotaType, dict[Client, float]] = {}
         ips: dict[str | None, int] = {}
+        hosts: dict[str, int] = {}
         for record in self._known.values():
             entity = {component.entity_type: component.entity_name for component in record.entity}
             if record.key not in _KINDS:
                 continue
             kind = QuotaType(record.key)
             if IP in entity:
-                address = entity[IP]
-                ips[None if address is None else plain_address(address)] = int(record.value)
+                name = entity[IP]
+                address = None if name is None else plain_address(name)
+                if name is not None and address is None:
+                    hosts[name] = int(record.value)
+                else:
+                    ips[address] = int(record.value)
             else:
                 limits.setdefault(kind, {})[entity.get(USER, ALL), entity.get(CLIENT_ID, ALL)] = record.value
         self._clients.limit(limits)
         self.limits_clients = bool(limits)
-        self.ip_rates = ips
+        self._limit_addresses(ips, hosts)
+
+    def _limit_addresses(self, ips: IpRates, hosts: Mapping[str, int]) -> None:
+        """Put the quotas of addresses in force; those of hosts as soon as their addresses are known."""
+        self._of_addresses, self._of_hosts = ips, hosts
+        self._addresses = {name: address for name, address in self._addresses.items() if name in hosts}
+        self._follow_hosts()
+        if unknown := hosts.keys() - self._addresses.keys():
+            loop = asyncio.get_running_loop()
+            for name in unknown:
+                asked = loop.run_in_executor(None, self._address_of, name)
+                asked.add_done_callback(partial(self._located, name))
+
+    def _located(self, name: str, asked: asyncio.Future[str | None]) -> None:
+        if asked.cancelled() or name not in self._of_hosts:
+            return
+        address = asked.result()
+        if address is None:
+            logger.warning("a quota of the host %s has no effect: nobody knows its address", name)
+            return
+        self._addresses[name] = address
+        self._follow_hosts()
+
+    def _follow_hosts(self) -> None:
+        known = self._addresses
+        rates: dict[str | None, int] = {known[name]: rate for name, rate in self._of_hosts.items() if name in known}
+        self.ip_rates = rates | dict(self._of_addresses)
         for subscriber in self._subscribers:
             subscriber(self)
 
@@ -112,11 +153,6 @@ class Quotas:
 
 
 _KINDS: Final = frozenset(QuotaType)
-
-
-def plain_address(text: str) -> str:
-    """An address as sockets show it."""
-    return str(ip_address(text))
 
 
 class Mutations:

@@ -13,6 +13,7 @@ from kavka.metadata.names import SCHEMAS
 from kavka.model.settings import Values, coordinators
 from kavka.runtime.coordinators import COMPACTED, HostNode, InternalTopic, LogCoordinator
 from kavka.runtime.registry_door import RegistryDoor
+from kavka.runtime.schema_ids import SchemaIds
 from kavka.runtime.shard import RecordCodec, ShardRuntime
 from kavka.runtime.shards import Shards
 
@@ -58,6 +59,7 @@ class RegistryCoordination(LogCoordinator):
             ShardRuntime(node.loop, node.clock, node.timers, node.force, COMMIT_TIMEOUT_MS, AT_ONCE),
         )
         self.door = RegistryDoor(node.loop, self._service)
+        self.schema_ids = SchemaIds(self.door.open, node.clock)
         node.settings.subscribe(self.shards.configure)
 
     def _service(self) -> RegistryService:
@@ -76,7 +78,7 @@ class RegistryCoordination(LogCoordinator):
     @property
     def services(self) -> Iterable[object]:
         """What handlers and the registry's listener may ask for."""
-        return (self.door,)
+        return (self.door, self.schema_ids)
 
     def internal_topic(self, values: Values) -> InternalTopic:
         """`_schemas`."""
@@ -96,7 +98,13 @@ class RegistryCoordination(LogCoordinator):
             self.start(image)
 
     async def run(self) -> None:
-        """Load the log once this node leads it, until cancelled; what reads it is imported first."""
+        """Say which schemas are registered, and load the log once this node leads it, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.schema_ids.run())
+            tasks.create_task(self._lead())
+
+    async def _lead(self) -> None:
+        """Load the log once this node leads it; what reads it is imported first."""
         await self._led.wait()
         await self.door.open()
         self._begun = True

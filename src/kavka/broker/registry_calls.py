@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from kavka.broker.audited import Item
 from kavka.broker.registry_login import Refused, RegistryLogin
-from kavka.coordinator.registry.calls import Call, RegistryError, Reply, Rest, call_of
+from kavka.coordinator.registry.calls import AMONG_NODES, Call, RegistryError, Reply, Rest, call_of
 from kavka.coordinator.registry.reading import scope_of
 from kavka.coordinator.registry.state import qualified, unqualified
 from kavka.model.errors import KafkaStorageError
@@ -70,11 +70,13 @@ class RegistryCalls:
         service: Callable[[], Awaitable[RegistryService]],
         login: RegistryLogin | None,
         audit: Audit | None = None,
+        cluster_id: str = "",
     ) -> None:
         """Without a log-in clients are who their certificate says, or anonymous."""
         self._service = service
         self._login = login
         self._audit = audit
+        self._cluster_id = cluster_id
 
     async def let_in(self, connection: Served, authorization: str | None) -> Refused | None:
         """Know who sends a request; None if that is somebody."""
@@ -89,6 +91,8 @@ class RegistryCalls:
         try:
             rest = Rest(method, path, query, await service.body(body) if body else None, body or None)
             call = call_of(rest)
+            if call.name in AMONG_NODES:
+                raise RegistryError(404, "HTTP 404 Not Found")
             if guard is not None:
                 await self._check(call, guard)
         except RegistryError as error:
@@ -99,6 +103,8 @@ class RegistryCalls:
             reply = await service.answer(rest)
         if guard is not None and call.name == "list_subjects" and reply.status == 200:
             return 200, await _described(guard, reply.body)
+        if call.name == "registry_id" and reply.status == 200:
+            reply.body["scope"]["clusters"]["kafka-cluster"] = self._cluster_id
         return reply.status, reply.body
 
     async def _audited(

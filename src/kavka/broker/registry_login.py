@@ -31,6 +31,8 @@ NONCE_BYTES: Final = 24
 LONGEST: Final = 16 * 1024
 """No header that somebody logs in with is longer."""
 BEARER: Final = "OAUTHBEARER"
+MECHANISM: Final = "HTTP"
+"""What counts and the audit log call it."""
 PASSWORDS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
@@ -76,7 +78,7 @@ class RegistryLogin:
         try:
             proved = await self._proved(session, header, offers)
         except SaslAuthenticationFailed as error:
-            rules.failed += 1
+            rules.failed[MECHANISM] += 1
             self._forget(session)
             logger.info(
                 "failed authentication of %s:%d on %s: %s",
@@ -85,13 +87,15 @@ class RegistryLogin:
                 session.listener,
                 error.reason if isinstance(error, SaslRefused) else error.message,
             )
+            rules.tell(session, MECHANISM, error, error.reason if isinstance(error, SaslRefused) else error.message)
             await asyncio.sleep(rules.failure_delay)
             return self._refused(wrong=True)
-        rules.succeeded += 1
+        rules.succeeded[MECHANISM] += 1
         rules.lobby.leave(connection)
         if session.principal != f"User:{proved.name}":
             session.principal = f"User:{proved.name}"
             rules.admit(session)
+        rules.tell(session, MECHANISM, None, "")
         self._known[session.id] = _Known(digest, offers, credentials, proved.expires_at_ms)
         connection.when_closed(self, lambda: self._forget(session))
         return None

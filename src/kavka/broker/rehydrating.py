@@ -18,6 +18,7 @@ from kavka.catalog.partitioner import metadata_partition
 from kavka.catalog.records import encode_event
 from kavka.catalog.segment import RemoteSegment, SegmentState, TopicIdPartition
 from kavka.metadata.image import ResourceType
+from kavka.metadata.names import REMOTE_LOG_METADATA
 from kavka.metadata.records.settings import ConfigRecord
 from kavka.metadata.records.topics import PartitionRecord, TopicRecord
 from kavka.model.errors import KafkaStorageError
@@ -26,7 +27,6 @@ from kavka.quorum.format import format_dirs, random_id
 from kavka.records.builder import BatchBuilder
 from kavka.replica.laying import lay_after, lay_with
 from kavka.replica.tier import StateBefore
-from kavka.runtime.remote_catalog.topic_log import REMOTE_LOG_METADATA
 from kavka.storage import files
 from kavka.storage.checkpoint import decode_epochs, write_offsets
 from kavka.storage.dirs import write_clean_shutdown

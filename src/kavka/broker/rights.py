@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kavka.metadata.names import AUDIT
+from kavka.metadata.names import OF_BROKERS
 from kavka.model.errors import TopicAuthorizationFailed
 from kavka.net.session import Guard
 from kavka.protocol.registry import ApiKey
@@ -19,8 +19,8 @@ _PRODUCE, _FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
 
 
 def may_write(guard: Guard, topic: str) -> bool:
-    """Whether a client may produce to a topic; to the audit log only those who may do what brokers do."""
-    if topic == AUDIT and not guard.allows(_CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, _PRODUCE, False):
+    """Whether a client may produce to a topic; what brokers write only who may do as they do."""
+    if topic in OF_BROKERS and not guard.allows(_CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, _PRODUCE, False):
         guard.allows(_CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, _PRODUCE)  # tells of the denial
         return False
     return guard.allows(_WRITE, _TOPIC, topic, _PRODUCE)

@@ -15,13 +15,14 @@ from kavka.broker.gate import Gate
 from kavka.broker.keys import Keys, Ready
 from kavka.broker.listeners import REGISTRY, controller_names, security_protocols
 from kavka.broker.live_listeners import broker_listeners
+from kavka.broker.own_login import OwnLogin, Texts, texts_of
 from kavka.broker.sasl import MechanismSetup, mechanism_of
-from kavka.client import sasl as client_sasl
 from kavka.client.security import Security
 from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.image import MetadataImage
 from kavka.metadata.image.security import EMPTY_SECURITY, KEEPS, SecurityDraft, SecurityImage
 from kavka.model.clock import Clock
+from kavka.model.errors import KafkaError
 from kavka.model.settings import (
     CONNECTION_FAILED_AUTHENTICATION_DELAY_MS,
     CONNECTIONS_MAX_REAUTH_MS,
@@ -31,7 +32,7 @@ from kavka.model.settings import (
     KAVKA_MAX_UNAUTHENTICATED_CONNECTIONS,
     KAVKA_REGISTRY_LISTENER,
     KAVKA_REGISTRY_SECURITY_PROTOCOL,
-    PRINCIPAL_BUILDER_CLASS,
+    REMOTE_LOG_STORAGE_SYSTEM_ENABLE,
     SASL_ENABLED_MECHANISMS,
     SASL_MECHANISM_CONTROLLER_PROTOCOL,
     SASL_MECHANISM_INTER_BROKER_PROTOCOL,
@@ -43,7 +44,7 @@ from kavka.model.settings import (
 from kavka.model.settings.listeners import ListenerValues
 from kavka.model.types import Endpoint
 from kavka.net.lobby import Lobby
-from kavka.net.login import Logins, Offer
+from kavka.net.login import Logins, Offer, Tell
 from kavka.net.server import BoundListener
 from kavka.net.session import Session
 from kavka.net.tls import RefusedError, TlsListener
@@ -55,9 +56,7 @@ logger = logging.getLogger(__name__)
 SECRET_BYTES: Final = 32
 CONCERNED: Final = ("ssl.", "sasl.", "connections.max.reauth.ms", "delegation.token.")
 """In the names of settings that have to do with security."""
-FIXED: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-"""The mechanisms that are nothing but their settings; the others have their own life."""
-BY_HTTP: Final = (*FIXED, "OAUTHBEARER")
+BY_HTTP: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 """The mechanisms whose users can log in on the registry's listener: with a password, or a token."""
 PLAIN: Final = "PLAINTEXT"
 WITH_TLS: Final = ("SSL", "SASL_SSL")
@@ -73,8 +72,15 @@ class Running(Protocol):
 
 
 Identify = Callable[[Session, bytes | None], None]
-Look = tuple[str, frozenset[tuple[str, str]]]
+Look = tuple[str, Texts]
 """The protocol of a listener and all settings that have to do with its security: another look, another security."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnOffer(Offer):
+    """A mechanism that goes on as it runs while its own settings are the same."""
+
+    texts: Texts = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +104,8 @@ class Securing:
         self._clock = clock
         self._gate = gate
         self._secret = secrets.token_bytes(SECRET_BYTES)
+        self.cluster_id = ""
+        """Empty until the node knows it."""
         self._security = EMPTY_SECURITY
         self._turns = Turns()
         self.lobbies: dict[str, Lobby] = {}
@@ -113,20 +121,21 @@ class Securing:
         self._subscribers: list[Callable[[], None]] = []
         protocols = protocols_of(config, values)
         self._controllers = [endpoint.listener for endpoint in config.controller_listeners]
-        self._asks_brokers = not config.standalone or (values[KAVKA_AUDIT_ENABLE] and values[KAVKA_AUDIT_TOPIC_ENABLE])
+        self._asks_brokers = not config.standalone or asks_itself(values)
         controllers = () if config.standalone else controller_names(values)[:1]
         reached = (config.inter_broker_listener, *controllers) if self._asks_brokers else ()
-        if values[PRINCIPAL_BUILDER_CLASS] != PRINCIPAL_BUILDER_CLASS.default and set(protocols.values()) != {PLAIN}:
-            raise SettingError(f"{PRINCIPAL_BUILDER_CLASS.name}: it names a part of Java, which is not here")
         self._reached = [name for name in dict.fromkeys(reached) if protocols.get(name) in WITH_TLS]
         self.keys = Keys(self._reached)
         for name, look in self._looks(values).items():
             self._take(name, self._part(name, look, values))
+        self.hears_logins: Tell | None = None
+        """Who keeps the audit log, if somebody does."""
         self._protocols = protocols
+        self._own_logins: list[OwnLogin] = []
         self.to_brokers = self._outgoing(
             config.inter_broker_listener if self._asks_brokers else "", values[SASL_MECHANISM_INTER_BROKER_PROTOCOL]
         )
-        """How this node connects to brokers (for its audit log to its own), and to controllers; None for plain text."""
+        """How this node connects to brokers, its own too, and below to controllers; None for plain text."""
         self.to_controllers = self._outgoing(
             "" if config.standalone else next(iter(controller_names(values)), ""),
             values[SASL_MECHANISM_CONTROLLER_PROTOCOL],
@@ -183,12 +192,9 @@ class Securing:
         context = self.keys.client(listener) if protocol in WITH_TLS else None
         if protocol not in WITH_SASL:
             return None if context is None else Security(context)
-        settings = ListenerValues(self._values, listener, mechanism)
-        try:
-            begin = client_sasl.login_of(client_sasl.LoginSetup(mechanism, settings, {}))
-        except SettingError as error:
-            raise SettingError(f"{error} (for this node's own log-in on {listener})") from None
-        return Security(context, mechanism, begin)
+        login = OwnLogin(listener, mechanism, self._values)
+        self._own_logins.append(login)
+        return Security(context, mechanism, login.begin)
 
     def _lobby(self, listener: str) -> Lobby:
         """Where the clients of a listener wait until they are let in."""
@@ -241,12 +247,19 @@ class Securing:
             lobby=self._lobby(listener),
             clock=self._clock,
             admit=self._gate.admit,
+            tell=self._tell_login,
         )
+
+    def _tell_login(self, session: Session, mechanism: str, refused: KafkaError | None, why: str) -> None:
+        if self.hears_logins is not None:
+            self.hears_logins(session, mechanism, refused, why)
 
     # -- settings that change (KIP-226) -------------------------------------------------------
 
     async def check(self, values: Values) -> None:
         """Whether settings that are about to be changed could be used; raises SettingError."""
+        for login in self._own_logins:
+            login.check(values)
         looks = self._looks(values)
         names = [name for name, look in looks.items() if not self._looks_like(name, look)] or list(looks)
         made, errors = await self._make(names, looks, values)
@@ -262,6 +275,8 @@ class Securing:
             logger.error("keeping the listeners as they are secured: %s", error)
             return
         self._values = values
+        for login in self._own_logins:
+            login.follow(values)
         tried, self._tried = self._tried, {}
         for name in self._parts.keys() - looks.keys():
             self._drop(name)
@@ -325,22 +340,10 @@ class Securing:
         protocols = protocols_of(self._config, values)
         names = (*broker_listeners(values), *self._controllers, REGISTRY)
         secured = [name for name in names if protocols.get(name, PLAIN) != PLAIN]
-        texts: dict[str, str] = {}
-        for layer in reversed(values.layers):
-            texts.update(layer.texts)
-        looks = {}
-        for name in dict.fromkeys((*secured, *self._reached)):
-            prefix = f"listener.name.{name.lower()}."
-            looks[name] = (
-                protocols[name],
-                frozenset(
-                    (key, text)
-                    for key, text in texts.items()
-                    if (key.startswith(prefix) or not key.startswith("listener.name."))
-                    and any(part in key.removeprefix(prefix) for part in CONCERNED)
-                ),
-            )
-        return looks
+        return {
+            name: (protocols[name], texts_of(values, f"listener.name.{name.lower()}.", *CONCERNED))
+            for name in dict.fromkeys((*secured, *self._reached))
+        }
 
     def _looks_like(self, name: str, look: Look) -> bool:
         part = self._parts.get(name)
@@ -370,17 +373,20 @@ class Securing:
             # Kafka's rule: brokers log in to each other by a mechanism that they offer
             name = SASL_MECHANISM_INTER_BROKER_PROTOCOL.name
             raise SettingError(f"{name}: {between} is not among {SASL_ENABLED_MECHANISMS.name} of {listener}")
-        part = self._parts.get(listener)
-        before = {} if part is None or part.offers is None else part.offers
-        return {
-            name: before[name] if name in before and name not in FIXED else self._offer(listener, name, values)
-            for name in enabled
-        }
+        return {name: self._offer(listener, name, values) for name in enabled}
 
     def _offer(self, listener: str, name: str, values: Values) -> Offer:
         settings = ListenerValues(values, listener, name)
-        mechanism = mechanism_of(MechanismSetup(listener, name, settings, self._credentials, self._clock, self._secret))
-        return Offer(mechanism.begin, settings[CONNECTIONS_MAX_REAUTH_MS], mechanism)
+        own = texts_of(values, f"listener.name.{listener.lower()}.", f"{name.lower()}.")
+        part = self._parts.get(listener)
+        before = None if part is None or part.offers is None else part.offers.get(name)
+        if isinstance(before, OwnOffer) and before.texts == own and isinstance(before.mechanism, Running):
+            return replace(before, max_reauth_ms=settings[CONNECTIONS_MAX_REAUTH_MS])
+        setup = MechanismSetup(
+            listener, name, settings, self._credentials, self._clock, self._secret, lambda: self.cluster_id
+        )
+        mechanism = mechanism_of(setup)
+        return OwnOffer(mechanism.begin, settings[CONNECTIONS_MAX_REAUTH_MS], mechanism, own)
 
     def _take(self, name: str, part: Part) -> None:
         """Use what was made."""
@@ -423,6 +429,12 @@ def protocols_of(config: NodeConfig, values: Values) -> dict[str, str]:
         REGISTRY if values[KAVKA_REGISTRY_LISTENER] else "",
     )
     return {name: known.get(name, PLAIN) for name in names if name}
+
+
+def asks_itself(values: Values) -> bool:
+    """Whether a node is a client of its own broker: it writes the audit topic, or the catalogue of remote segments."""
+    audits = values[KAVKA_AUDIT_ENABLE] and values[KAVKA_AUDIT_TOPIC_ENABLE]
+    return audits or values[REMOTE_LOG_STORAGE_SYSTEM_ENABLE]
 
 
 def ignored(session: Session, certificate: bytes | None) -> None:

@@ -75,7 +75,7 @@ def said_in(topics: Iterable[Any]) -> dict[Where, list[Acknowledgement]]:
     """What a request says of records, by partition; nothing of those that it only names."""
     return {
         (topic.topic_id, row.partition_index): [
-            Acknowledgement(batch.first_offset, batch.last_offset, batch.acknowledge_types)
+            Acknowledgement(batch.first_offset, batch.last_offset, batch.acknowledge_types, batch.redelivery_delay_ms)
             for batch in row.acknowledgement_batches
         ]
         for topic in topics

@@ -72,7 +72,8 @@ class ShareCoordination(LogCoordinator):
         self.groups = ShareGroups(groups.groups, persister, node.replicas, node.ask)
         groups.publish = self.groups.hear
         host = LeaderHost(node.loop, node.clock, node.timers, node.replicas, settings.values)
-        self.leader = ShareLeader(host, persister, DeadLetters(node.replicas, node.clock, node.ask))
+        letters = DeadLetters(node.replicas, node.clock, node.ask, node.new_producer_id)
+        self.leader = ShareLeader(host, persister, letters)
         settings.subscribe(self.shards.configure)
         settings.subscribe(self.leader.configure)
 

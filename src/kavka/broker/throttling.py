@@ -6,11 +6,14 @@ The response leaves at once and tells the time; then nothing of the connection i
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import partial
+from math import inf
 from time import perf_counter_ns
 from typing import Final
 
 from kavka.broker.quotas import Quotas
 from kavka.broker.slots import ResponseSlot
+from kavka.kernels.frames import sole_client
 from kavka.model.types import Piece
 from kavka.net.connection import Connection
 from kavka.net.responses import PENDING, Reply
@@ -19,14 +22,19 @@ from kavka.protocol.registry import ApiKey
 from kavka.protocol.throttle_time import with_throttle_time
 from kavka.security.quota.clients import Allowance
 from kavka.security.quota.limits import QuotaType
+from kavka.security.quota.rate import Rate
 
 PERCENT_PER_NANOSECOND: Final = 1e-7
 PRODUCE: Final = int(ApiKey.PRODUCE)
 SHARE_FETCH: Final = int(ApiKey.SHARE_FETCH)
 FETCHES: Final = frozenset({int(ApiKey.FETCH), SHARE_FETCH})
-UNCAPPED: Final = (1 << 31) - 1
+SIZE_BYTES: Final = 4
+"""What a frame has before it, and does not count."""
+MOST_TIME: Final = 100.0
+"""Percent of a second: more time than what comes in one read can take."""
 EXEMPT: Final = frozenset({ApiKey.WRITE_TXN_MARKERS})
 """What brokers ask of each other, beside the fetches of followers."""
+COUNTED_ALONE: Final = FETCHES | EXEMPT
 
 
 class Throttled:
@@ -54,8 +62,13 @@ class Throttled:
         api_key: int,
         version: int,
         bandwidth_ms: int = 0,
+        *,
+        begins: bool = True,
     ) -> None:
-        """`bandwidth_ms` is for how long its client has to wait for the bytes of the request."""
+        """`bandwidth_ms` is for how long its client has to wait for the bytes of the request.
+
+        One that does not begin now is being served already, and what that takes is counted elsewhere.
+        """
         self._connection = connection
         self._quotas = quotas
         self._allowance = allowance
@@ -64,7 +77,7 @@ class Throttled:
         self._bandwidth_ms = bandwidth_ms
         self._exempt = api_key in EXEMPT
         self._counted = False
-        self._began_ns = perf_counter_ns() if allowance.request is not None else 0
+        self._began_ns = perf_counter_ns() if begins and allowance.request is not None else 0
         self.spent_ns = 0
         """How long the loop has been busy with it."""
         self.told_ms = 0
@@ -94,10 +107,10 @@ class Throttled:
     # -- fetches ------------------------------------------------------------------------------
 
     @property
-    def most_fetched(self) -> int:
+    def most_fetched(self) -> float:
         """The most bytes that can be given at once without making the client wait for certain."""
         rate = self._allowance.fetch
-        return UNCAPPED if rate is None else min(int(rate.most), UNCAPPED)
+        return inf if rate is None else rate.most
 
     def exempt(self) -> None:
         """This is a follower's: it has throttles of its own."""
@@ -112,6 +125,8 @@ class Throttled:
             bandwidth_ms = rate.use(size, now_ms)
             if bandwidth_ms > 0 or request_ms > 0:
                 rate.record(-size, now_ms)
+        if bandwidth_ms <= 0 and request_ms <= 0:
+            return 0
         return self._wait(QuotaType.FETCH, bandwidth_ms, request_ms)
 
     # -- answers ------------------------------------------------------------------------------
@@ -122,6 +137,8 @@ class Throttled:
             if self._began_ns:
                 self.spent_ns += perf_counter_ns() - self._began_ns
                 self._began_ns = 0
+            return reply
+        if self._counted:
             return reply
         return self.counted([reply] if isinstance(reply, bytes) else reply)
 
@@ -152,7 +169,8 @@ class Throttled:
         if self._began_ns:
             self.spent_ns += perf_counter_ns() - self._began_ns
             self._began_ns = 0
-        return min(rate.use(self.spent_ns * PERCENT_PER_NANOSECOND, now_ms), self._quotas.window_ms)
+        throttle_ms = rate.use(self.spent_ns * PERCENT_PER_NANOSECOND, now_ms)
+        return min(throttle_ms, self._quotas.window_ms) if throttle_ms else 0
 
     def _wait(self, kind: QuotaType, other_ms: int, request_ms: int) -> int:
         """Make the client wait for the longer of two times, of which one is for the time that it used."""
@@ -191,18 +209,100 @@ class ThrottledSlot:
         self._slot.abort()
 
 
+class ReadMeter:
+    """Counts requests of one kind that came in one read as one, while their client is far from its quotas.
+
+    As long as all of them together are within the quotas, so is each, and no response has to tell a time. The sums are
+    the same, and a request alone costs next to nothing. Fetches, and what changes partitions, are each counted.
+    """
+
+    def __init__(self, quotas: Quotas) -> None:
+        self._quotas = quotas
+        self.on = False
+
+    def follow(self, quotas: Quotas) -> None:
+        """Count as long as any client has a quota."""
+        self.on = quotas.limits_clients
+
+    def begin(
+        self, connection: Connection, buffer: memoryview, frames: list[tuple[int, int]]
+    ) -> Callable[[int, int], None] | None:
+        """What counts the frames once they are served; None if each has to be counted by itself."""
+        sole = sole_client(buffer, frames)
+        if sole is None:
+            return None
+        api_key, client_id = sole
+        if api_key in COUNTED_ALONE:
+            return None
+        allowance = allowance_of(self._quotas, connection.session, client_id)
+        if allowance is None:
+            return _nothing
+        produce, _, request, mutation = allowance
+        if request is not None and not request.has_room(MOST_TIME):
+            return None
+        if api_key != PRODUCE:
+            if mutation is not None:
+                return None
+            produce = None
+        elif produce is not None and not produce.has_room(frames[-1][1]):
+            return None
+        return partial(self._count, produce, request, frames, perf_counter_ns())
+
+    def _count(
+        self,
+        produce: Rate | None,
+        request: Rate | None,
+        frames: list[tuple[int, int]],
+        began_ns: int,
+        end: int,
+        unanswered: int,
+    ) -> None:
+        now_ms, served = self._quotas.now_ms(), len(frames)
+        if end < frames[-1][1]:
+            served = sum(each_end <= end for _, each_end in frames)
+        if not served:
+            return
+        if produce is not None:
+            produce.record(end - served * SIZE_BYTES, now_ms)
+        if request is not None and served > unanswered:
+            spent_ns = (perf_counter_ns() - began_ns) * (served - unanswered) / served
+            request.record(spent_ns * PERCENT_PER_NANOSECOND, now_ms)
+
+
+def _nothing(end: int, unanswered: int) -> None:
+    """Count nothing: the client has no quota."""
+
+
+def allowance_of(quotas: Quotas, session: Session, client_id: str) -> Allowance | None:
+    """What a client is held against; None if nothing limits it."""
+    try:
+        return quotas.known[session.principal, client_id]
+    except KeyError:
+        return quotas.of(session, client_id)
+
+
+def limited_later(
+    quotas: Quotas, connection: Connection, api_key: int, version: int, client_id: str
+) -> Throttled | None:
+    """A request that is counted with others up to here, and from now on by itself, as it has to wait."""
+    allowance = allowance_of(quotas, connection.session, client_id)
+    if allowance is None or allowance.request is None:
+        return None
+    return Throttled(connection, quotas, allowance, api_key, version, begins=False)
+
+
 def limited(
     quotas: Quotas, connection: Connection, api_key: int, version: int, client_id: str, request_bytes: int
-) -> Throttled | None:
-    """A request that is counted, or whose client waits, once it is answered; None for all others.
+) -> Throttled | Rate | None:
+    """A request that is counted, or whose client waits, once it is answered.
 
-    The bytes of a Produce are counted here: so one that is within its quota costs no more than that.
+    One that is far from its quotas is worth no object: what is left to do is to add the time that it takes to a rate,
+    if there is one. The bytes of a Produce are counted here.
     """
-    session = connection.session
     try:
-        allowance = quotas.known[session.principal, client_id]
+        allowance = quotas.known[connection.session.principal, client_id]
     except KeyError:
-        allowance = quotas.of(session, client_id)
+        allowance = quotas.of(connection.session, client_id)
     if allowance is None:
         return None
     produce, fetch, request, mutation = allowance
@@ -210,8 +310,11 @@ def limited(
     if api_key == PRODUCE:
         if produce is not None:
             bandwidth_ms = produce.use(request_bytes, quotas.now_ms())
-        if bandwidth_ms == 0 and request is None:
+        if bandwidth_ms == 0 and (request is None or request.has_room(MOST_TIME)):
+            return request
+    elif request is None:
+        if (fetch if api_key in FETCHES else mutation) is None:
             return None
-    elif request is None and (fetch if api_key in FETCHES else mutation) is None:
-        return None
+    elif mutation is None and api_key not in COUNTED_ALONE and request.has_room(MOST_TIME):
+        return request
     return Throttled(connection, quotas, allowance, api_key, version, bandwidth_ms)

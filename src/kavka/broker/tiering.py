@@ -6,6 +6,7 @@ Not imported by a node without `remote.log.storage.system.enable`.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -16,10 +17,12 @@ from kavka.controller.topics import NewTopic
 from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.image import MetadataImage
 from kavka.metadata.live import LiveSettings
+from kavka.metadata.names import REMOTE_LOG_METADATA, REMOTE_LOG_METADATA_CLIENT
 from kavka.model.clock import Clock
 from kavka.model.errors import InvalidConfig
 from kavka.model.settings import Values, tiered
 from kavka.model.types import Endpoint, Uuid
+from kavka.pacing.backseat import Backseat
 from kavka.quorum.format import random_id
 from kavka.quorum.internal_topics import create, replication
 from kavka.quorum.topic_creation import TopicCreation
@@ -27,19 +30,21 @@ from kavka.replica.manager import ReplicaManager
 from kavka.replication.throttle import Throttle
 from kavka.runtime.remote_catalog.catalog import RemoteCatalog
 from kavka.runtime.remote_catalog.event_log import Opened
-from kavka.runtime.remote_catalog.topic_log import REMOTE_LOG_METADATA, TopicLog
+from kavka.runtime.remote_catalog.topic_log import TopicLog
 from kavka.runtime.remote_log_manager import RemoteLogManager
 from kavka.runtime.remote_logs import RemoteLogs
 from kavka.storage.disk import Disk
 from kavka.telemetry.metrics import Labelled, Metrics
 from kavka.tiered.chunk_loader import ChunkLoader
 from kavka.tiered.disk_cache import DiskCache
-from kavka.tiered.objects.base import ObjectStore
+from kavka.tiered.objects.base import ObjectStore, StoreError
 from kavka.tiered.objects.guard import StoreLimits, StoreMetrics
 from kavka.tiered.objects.opening import open_segments
 from kavka.tiered.objects.sealing import KeyRing, Sealing
 from kavka.tiered.objects.segments import SegmentStore
 from kavka.tiered.segment_reader import SegmentReader
+
+logger = logging.getLogger(__name__)
 
 FOLDER: Final = "kavka-remote"
 INDEX_CACHE, CHUNK_CACHE, CATALOGUE = "indexes", "chunks", "catalogue"
@@ -72,7 +77,7 @@ class Tiering:
         self._indexes = DiskCache(disk, f"{folder}/{INDEX_CACHE}", index_bytes, self._threads)
         chunk_bytes = values[tiered.KAVKA_REMOTE_CACHE_BYTES]
         self._chunks = DiskCache(disk, f"{folder}/{CHUNK_CACHE}", chunk_bytes, self._threads)
-        loader = ChunkLoader(self._store, self._chunks, fetches=values[tiered.REMOTE_LOG_READER_THREADS])
+        loader = ChunkLoader(self._store, self._chunks, fetches=lambda: settings[tiered.REMOTE_LOG_READER_THREADS])
         self._read = Throttle(
             values[tiered.REMOTE_LOG_MANAGER_FETCH_MAX_BYTES_PER_SECOND],
             values[tiered.REMOTE_LOG_MANAGER_FETCH_QUOTA_WINDOW_NUM],
@@ -89,6 +94,7 @@ class Tiering:
             self._read,
             clock.monotonic_ms,
             lambda: settings[tiered.REMOTE_LOG_READER_MAX_PENDING_TASKS],
+            Backseat(lambda: settings[tiered.KAVKA_REMOTE_READ_BESIDE_BYTES_PER_SECOND]),
         )
 
     def _follow_settings(self, values: Values) -> None:
@@ -111,7 +117,7 @@ class Tiering:
         settings = self._settings
         pool = Pool(
             [f"{endpoint.host}:{endpoint.port}" for endpoint in endpoints],
-            client_id=f"{REMOTE_LOG_METADATA}_client_{replicas.node_id}",
+            client_id=f"{REMOTE_LOG_METADATA_CLIENT}{replicas.node_id}",
             connector=connector,
         )
         log = TopicLog(
@@ -136,7 +142,9 @@ class Tiering:
             self._new_id,
             unheard,
         )
-        return Tending(self.tiers, catalog, manager, (self._indexes, self._chunks))
+        url = settings[tiered.KAVKA_REMOTE_STORAGE_URL] or ""
+        swept = self._store.objects if url.startswith("file:") else None
+        return Tending(self.tiers, catalog, manager, (self._indexes, self._chunks), swept)
 
     def close(self) -> None:
         """Let go of the threads."""
@@ -147,12 +155,19 @@ class Tending:
     """The services of tiered storage."""
 
     def __init__(
-        self, tiers: RemoteLogs, catalog: RemoteCatalog, manager: RemoteLogManager, caches: Sequence[DiskCache]
+        self,
+        tiers: RemoteLogs,
+        catalog: RemoteCatalog,
+        manager: RemoteLogManager,
+        caches: Sequence[DiskCache],
+        swept: ObjectStore | None,
     ) -> None:
+        """`swept` is a store that uploads may have left something in whose node died: a directory."""
         self._tiers = tiers
         self._catalog = catalog
         self._manager = manager
         self._caches = caches
+        self._swept = swept
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Act on a committed change of the metadata, after the replicas have."""
@@ -166,6 +181,18 @@ class Tending:
             tasks.create_task(self._tiers.run())
             tasks.create_task(self._catalog.run())
             tasks.create_task(self._manager.run())
+            if self._swept is not None:
+                tasks.create_task(self._sweep(self._swept))
+
+    async def _sweep(self, store: ObjectStore) -> None:
+        """Remove what a node that died amid an upload has left, this one or another."""
+        try:
+            gone = await store.abandoned(remove=True)
+        except StoreError as error:
+            logger.warning("abandoned uploads could not be looked for: %s", error)
+            return
+        if gone:
+            logger.info("removed %d abandoned uploads of %d bytes", len(gone), sum(info.size for info in gone))
 
     def show(self, metrics: Metrics) -> None:
         """What an operator may want to watch."""
@@ -175,12 +202,15 @@ class Tending:
             ("copied_bytes", "Bytes of segments copied to the store.", lambda: counts.copied_bytes),
             ("copied_segments", "Segments copied to the store.", lambda: counts.copied_segments),
             ("copy_errors", "Segments that could not be copied.", lambda: counts.failed_copies),
+            ("copies_held_back", "Looks at segments whose copies were put off by a limit.", lambda: counts.held_back),
             ("deleted_segments", "Remote segments removed.", lambda: counts.deleted_segments),
             ("delete_errors", "Remote segments that could not be removed.", lambda: counts.failed_deletions),
             ("reads", "Reads of remote segments.", lambda: tiers.reads),
             ("read_bytes", "Bytes of remote segments given to clients.", lambda: tiers.read_bytes),
             ("read_errors", "Reads of remote segments that failed.", lambda: tiers.failed_reads),
             ("reads_held_back", "Reads that were put off by a limit.", lambda: tiers.held_back),
+            ("reads_gave_way", "Reads that waited because others were served.", lambda: tiers.seat.waits),
+            ("catalogue_attempts", "Times it was tried to begin with the catalogue.", lambda: catalog.attempts),
             ("catalogue_published", "Events written to __remote_log_metadata.", lambda: catalog.published),
             ("catalogue_timeouts", "Events that were not read again in time.", lambda: catalog.waits_timed_out),
             ("catalogue_snapshots", "Times the catalogue was kept on disk.", lambda: catalog.snapshots_written),

@@ -187,6 +187,7 @@ class Node:
             if config.accept_loss:  # then every log is recovered
                 marks = dict.fromkeys(marks)
             started = Started(dirs, marks, listeners, others, seen_at)
+            self._securing.cluster_id = dirs.cluster_id
             self._audit = self._open_audit(dirs.node_id)
             controller = self._controller(started)
             settings = LiveSettings(dirs.node_id, config.values)
@@ -235,6 +236,7 @@ class Node:
             always: list[Service] = [controller, self._quotas, quorum.recovery, self._securing]
             always += self._observers(started.dirs)
             running = [tasks.create_task(service.run()) for service in always]
+            watching: list[asyncio.Task[None]] = []
             registration = self._registration(started)
             if started.controller_listeners:
                 channel = quorum.channel(config.values[REQUEST_TIMEOUT_MS])
@@ -253,16 +255,16 @@ class Node:
                 registry, asked_at = await self._registry(broker, tasks)
                 running += registry
                 consoles, seen_at = self._console(started, registration, scraped_at, asked_at)
-                running += [tasks.create_task(console.run()) for console in consoles]
+                watching += [tasks.create_task(console.run()) for console in consoles]
                 if config.values[KAVKA_METRICS_LISTENER] is None:
                     scraped_at = None  # the page is for the console alone
                 ready(self._report(controller, registration, scraped_at, asked_at, seen_at))
-                await quorum.dispatcher.bind_all()
                 if broker is not None:
-                    await broker.bind_all()
+                    broker.settle()
                 await stopping.wait()
             logger.info("shutting down")
             self._unready = "the node stops"
+            await _ended(watching)  # before those whom they ask
             if broker is not None:
                 await broker.stop()
             await controller.leave()
@@ -305,7 +307,7 @@ class Node:
         logins, login = self._securing.logins.get(REGISTRY), None
         if logins is not None:
             login = RegistryLogin(logins, lambda: self._securing.security, self._clock)
-        face = self._registry_face(RegistryCalls(broker.registry, login, self._audit))
+        face = self._registry_face(RegistryCalls(broker.registry, login, self._audit, self._securing.cluster_id))
         host, _, port = listener.rpartition(":")
         endpoint = Endpoint(REGISTRY, host.strip("[]"), int(port), values[KAVKA_REGISTRY_SECURITY_PROTOCOL])
         (bound,) = self._bind([endpoint], socket_options(values))
@@ -518,6 +520,8 @@ class Node:
         audit = Audit(values, self._disk, folder, self._clock, self._ports.new_id, node_id, forwards=forwards)
         if audit.watches & (audit.selection.allowed if self._gate.authorizer is None else audit.watches):
             self._gate.watch = audit.watch
+        if audit.selection.logins:
+            self._securing.hears_logins = audit.logged_in
         return audit
 
     def _about(self, dirs: NodeDirs) -> dict[str, str]:
@@ -577,3 +581,11 @@ def address(endpoint: Endpoint) -> str:
     """HOST:PORT as clients write it."""
     host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
     return f"{host}:{endpoint.port}"
+
+
+async def _ended(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Cancel tasks, and wait until they are done."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)

@@ -86,18 +86,16 @@ def expired(held: PartitionSegments, log: LogSpan, retention: Retention, now_ms:
 def first_readable(held: PartitionSegments, log: LogSpan, local_start_offset: int) -> int:
     """Where the log really starts: at its start if a segment or the disk has that, else at the next that one has.
 
-    A leader whose checkpoint of the log start is lost, or older than what has expired, finds it by this. A catalogue
-    that never knew what came before the disk has lost it, and cannot tell: the start stays.
+    A leader whose checkpoint of the log start is lost, or older than what has expired, finds it by this. What nobody
+    has given up was lost by the catalogue, and may be put back: the start stays before it.
     """
     start = log.log_start_offset
     if start >= local_start_offset or held.find(start, log.lineage) is not None:
         return start
-    if held.copied_up_to(log.lineage, log.log_end_offset)[0] + 1 < local_start_offset:
-        return start
     later = (
         segment.start_offset for segment in held.valid(log.lineage, log.log_end_offset) if segment.start_offset > start
     )
-    return min([local_start_offset, *later])
+    return max(start, min([local_start_offset, held.given_up_before, *later]))
 
 
 def all_segments(held: PartitionSegments, reason: str) -> list[ExpiredRemoteSegment]:

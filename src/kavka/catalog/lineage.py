@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from operator import itemgetter
+from typing import Final
 
 from kavka.catalog.segment import Epochs, RemoteSegment
 
 Lineage = Sequence[tuple[int, int]]
 """The log's (epoch, start offset) pairs, oldest first: what `storage.epochs.LeaderEpochs.entries` has."""
+
+_EPOCH: Final = itemgetter(0)
+_START: Final = itemgetter(1)
 
 
 def with_records(epochs: Epochs) -> Epochs:
@@ -31,10 +37,9 @@ def is_within(segment: RemoteSegment, log_end_offset: int, lineage: Lineage) -> 
     mine = [entry for entry in with_records(segment.epochs) if entry[0] >= lineage[0][0]]
     if not mine:
         return False
-    slots = {epoch: slot for slot, (epoch, _) in enumerate(lineage)}
     for position, (epoch, start) in enumerate(mine):
-        slot = slots.get(epoch)
-        if slot is None:
+        slot = bisect_left(lineage, epoch, key=_EPOCH)
+        if slot == len(lineage) or lineage[slot][0] != epoch:
             return False
         if position == 0 and slot > 0 and start < lineage[slot][1]:
             return False
@@ -49,7 +54,8 @@ def is_within(segment: RemoteSegment, log_end_offset: int, lineage: Lineage) -> 
 
 def epoch_of(offset: int, lineage: Lineage) -> int | None:
     """The epoch that wrote an offset of this log."""
-    return next((epoch for epoch, start in reversed(lineage) if start <= offset), None)
+    slot = bisect_right(lineage, offset, key=_START) - 1
+    return lineage[slot][0] if slot >= 0 else None
 
 
 def shared_end(segment: RemoteSegment, offset: int, lineage: Lineage) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from kavka.catalog.partition import PartitionSegments
 from kavka.catalog.partitioner import metadata_partition
@@ -37,6 +37,8 @@ from kavka.model.transition import Transition
 from kavka.model.types import Uuid
 
 _Key = tuple[Uuid, int]
+
+UNKNOWN_EPOCH: Final = -1
 
 
 class ReplayResult(Enum):
@@ -65,16 +67,22 @@ class EventCounts:
 class Following:
     """How far the metadata partitions that are followed were read, and how far they must be before we answer."""
 
-    __slots__ = ("_targets", "next_offsets")
+    __slots__ = ("_targets", "epochs", "next_offsets")
 
     def __init__(self) -> None:
         self.next_offsets: dict[int, int] = {}
+        self.epochs: dict[int, int] = {}
+        """The leader epoch of what was read last, where it is known: by it a log is recognized that lost its end."""
         self._targets: dict[int, int | None] = {}
 
     def follow(self, partition: int) -> int:
         """Begin with a partition, whose end is not known yet; answers the offset to read from."""
         self._targets.setdefault(partition, None)
         return self.next_offsets.get(partition, 0)
+
+    def place(self, partition: int) -> tuple[int, int]:
+        """The offset to read a partition from, and the leader epoch of what comes before; -1 if that is not known."""
+        return self.next_offsets.get(partition, 0), self.epochs.get(partition, UNKNOWN_EPOCH)
 
     def set_target(self, partition: int, end_offset: int) -> None:
         """Note where a partition that is followed ended when that began; later ends do not move it."""
@@ -85,6 +93,7 @@ class Following:
         """Stop answering from a partition."""
         self._targets.pop(partition, None)
         self.next_offsets.pop(partition, None)
+        self.epochs.pop(partition, None)
 
     def is_ready(self, partition: int) -> bool:
         """Whether a partition was read up to its target."""
@@ -265,6 +274,8 @@ class Catalogue:
             return ReplayResult.UNKNOWN_SEGMENT
         if state is SegmentState.COPY_SEGMENT_STARTED or state not in SEGMENT_TRANSITIONS[before.state]:
             return ReplayResult.INVALID_TRANSITION
+        if state is SegmentState.DELETE_SEGMENT_STARTED and _gives_up_what_is_finished(before, event.custom_metadata):
+            return ReplayResult.INVALID_TRANSITION
         held.apply(
             before._replace(
                 state=state,
@@ -366,6 +377,16 @@ def state_of(id: int) -> SegmentState | None:
 
 
 _STATES: Mapping[int, SegmentState] = {state.value: state for state in SegmentState}
+
+
+def _gives_up_what_is_finished(before: RemoteSegment, custom_metadata: bytes | None) -> bool:
+    """Whether a deletion was decided by somebody who had not read that the copy was finished.
+
+    An update repeats the custom metadata of what it was decided from, Kafka's own too. Others may have let go of the
+    records as soon as they read of the end of the copy, so it stays.
+    """
+    finished = before.state is SegmentState.COPY_SEGMENT_FINISHED
+    return finished and before.custom_metadata is not None and custom_metadata is None
 
 
 def _entry(name: TopicIdPartition) -> TopicIdPartitionEntry:

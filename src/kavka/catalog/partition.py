@@ -13,20 +13,22 @@ from kavka.model.types import Uuid
 class PartitionSegments:
     """The remote segments of one partition, those being copied and being deleted included."""
 
-    __slots__ = ("_segments", "delete_state", "epochs", "metadata_partition", "name")
+    __slots__ = ("_segments", "delete_state", "epochs", "given_up_before", "metadata_partition", "name")
 
     def __init__(self, name: TopicIdPartition, metadata_partition: int) -> None:
         self.name = name
         self.metadata_partition = metadata_partition
         self.delete_state: DeleteState | None = None
         self.epochs: dict[int, EpochSegments] = {}
+        self.given_up_before = 0
+        """Where the farthest finished segment ended whose deletion has begun: nobody need look for what it had."""
         self._segments: dict[Uuid, bytes] = {}
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, PartitionSegments) and (
-            (self.name, self.metadata_partition, self.delete_state, self.epochs, self._segments)
-            == (other.name, other.metadata_partition, other.delete_state, other.epochs, other._segments)
-        )
+        return isinstance(other, PartitionSegments) and self._state() == other._state()
+
+    def _state(self) -> tuple[object, ...]:
+        return self.name, self.metadata_partition, self.delete_state, self.epochs, self.given_up_before, self._segments
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -122,6 +124,10 @@ class PartitionSegments:
             offset = max(offset, shared_end(segment, offset, lineage)) + 1
         return offset
 
+    def has(self, segment: RemoteSegment) -> bool:
+        """Whether finished segments have all that one has."""
+        return self.covered_up_to(segment.start_offset, segment.epochs) > segment.end_offset
+
     def reaching_back(self, lineage: Lineage, log_start_offset: int, log_end_offset: int) -> Epochs:
         """A lineage that begins after the log does, with the older epochs that finished segments tell of.
 
@@ -171,6 +177,8 @@ class PartitionSegments:
                 for epoch, start in segment.epochs:
                     self._epoch(epoch).copy_finished(segment.id, start, segment.epoch_end(epoch))
             case SegmentState.DELETE_SEGMENT_STARTED:
+                if self._known(segment.id).state is SegmentState.COPY_SEGMENT_FINISHED:
+                    self.given_up_before = max(self.given_up_before, segment.end_offset + 1)
                 for epoch, start in segment.epochs:
                     self._epoch(epoch).delete_started(segment.id, start)
             case SegmentState.DELETE_SEGMENT_FINISHED:

@@ -1,6 +1,6 @@
 """The whole catalogue as bytes and back: what a node keeps on disk so that it need not replay its topic from the start.
 
-Magic and version, a CRC-32 of the rest, the next offset of each metadata partition, then each partition with its
+Magic and version, a CRC-32 of the rest, how far each metadata partition was read, then each partition with its
 segments and, per epoch, which of them are read. A file that is not exactly that is no snapshot: replay instead.
 """
 
@@ -20,12 +20,12 @@ from kavka.model.types import Uuid
 
 T = TypeVar("T")
 
-VERSION: Final = 1
+VERSION: Final = 2
 _MAGIC: Final = b"KVKRLC"
 _HEAD: Final = Struct(">6sHIQ")
 _COUNT: Final = Struct(">I")
-_OFFSET: Final = Struct(">Iq")
-_PARTITION: Final = Struct(">16siIbIIH")
+_OFFSET: Final = Struct(">Iqi")
+_PARTITION: Final = Struct(">16siIbqIIH")
 _SEGMENT: Final = Struct(">16sI")
 _EPOCH: Final = Struct(">i?qII")
 _REFERRED: Final = Struct(">Iqq")
@@ -39,20 +39,20 @@ def encode_snapshot(catalogue: Catalogue) -> bytes:
 
 def encoding(catalogue: Catalogue) -> Generator[None, None, bytes]:
     """The same in steps, between which the catalogue may change: each has one metadata partition as it is then."""
-    offsets: dict[int, int] = {}
+    places: dict[int, tuple[int, int]] = {}
     body, partitions = bytearray(), 0
     for metadata_partition in range(catalogue.partition_count):
         if metadata_partition not in catalogue.following.next_offsets:
             continue
-        offsets[metadata_partition] = catalogue.following.next_offsets[metadata_partition]
+        places[metadata_partition] = catalogue.following.place(metadata_partition)
         for held in catalogue.partitions.values():
             if held.metadata_partition == metadata_partition:
                 _write_partition(body, held)
                 partitions += 1
         yield
-    head = bytearray(_COUNT.pack(catalogue.partition_count) + _COUNT.pack(len(offsets)))
-    for metadata_partition, offset in offsets.items():
-        head += _OFFSET.pack(metadata_partition, offset)
+    head = bytearray(_COUNT.pack(catalogue.partition_count) + _COUNT.pack(len(places)))
+    for metadata_partition, place in places.items():
+        head += _OFFSET.pack(metadata_partition, *place)
     head += _COUNT.pack(partitions)
     return _HEAD.pack(_MAGIC, VERSION, crc32(body, crc32(head)), len(head) + len(body)) + bytes(head) + bytes(body)
 
@@ -76,8 +76,9 @@ def decoding(data: bytes) -> Generator[None, None, Catalogue]:
     read = _Reader(body)
     catalogue = Catalogue(read.number())
     for _ in range(read.number()):
-        metadata_partition, offset = read.fields(_OFFSET)
+        metadata_partition, offset, epoch = read.fields(_OFFSET)
         catalogue.following.next_offsets[metadata_partition] = offset
+        catalogue.following.epochs[metadata_partition] = epoch
     for _ in range(read.number()):
         held = _read_partition(read)
         catalogue.partitions[held.name.topic_id, held.name.partition] = held
@@ -122,7 +123,10 @@ def _write_partition(body: bytearray, held: PartitionSegments) -> None:
     name = held.name.topic.encode()
     state = _NOT_DELETED if held.delete_state is None else int(held.delete_state)
     counts = (len(held), len(held.epochs), len(name))
-    body += _PARTITION.pack(held.name.topic_id, held.name.partition, held.metadata_partition, state, *counts) + name
+    body += _PARTITION.pack(
+        held.name.topic_id, held.name.partition, held.metadata_partition, state, held.given_up_before, *counts
+    )
+    body += name
     slots: dict[Uuid, int] = {}
     for slot, (id, packed) in enumerate(held.packed()):
         slots[id] = slot
@@ -139,9 +143,10 @@ def _write_partition(body: bytearray, held: PartitionSegments) -> None:
 
 
 def _read_partition(read: _Reader) -> PartitionSegments:
-    topic_id, partition, metadata_partition, state, segments, epochs, length = read.fields(_PARTITION)
+    topic_id, partition, metadata_partition, state, given_up_before, segments, epochs, length = read.fields(_PARTITION)
     name = TopicIdPartition(Uuid(topic_id), partition, read.bytes(length).decode())
     held = PartitionSegments(name, metadata_partition)
+    held.given_up_before = given_up_before
     held.delete_state = None if state == _NOT_DELETED else DeleteState(state)
     ids: list[Uuid] = []
     for _ in range(segments):

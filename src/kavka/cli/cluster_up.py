@@ -22,6 +22,7 @@ STOP_SECONDS: Final = 90.0
 LOOK_SECONDS: Final = 0.2
 READY_SECONDS: Final = 0.01
 DEFAULT_NODES: Final = 3
+DEFAULT_LISTEN: Final = "127.0.0.1:9092"
 
 
 def up(
@@ -35,16 +36,21 @@ def up(
         Path, typer.Option("--data-dir", metavar="DIR", help="Where all of them keep their data, settings and logs.")
     ] = Path("kavka-cluster"),
     listen: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--listen",
             metavar="HOST:PORT",
+            show_default=f"as before, or {DEFAULT_LISTEN}",
             help="Where the first node's clients connect; the others follow. Port 0: any.",
         ),
-    ] = "127.0.0.1:9092",
+    ] = None,
     override: Annotated[
         list[str] | None,
-        typer.Option("--override", metavar="KEY=VALUE", help="A server.properties key of every node; may be repeated."),
+        typer.Option(
+            "--override",
+            metavar="KEY=VALUE",
+            help="A server.properties key of every node, which a new node keeps; may be repeated.",
+        ),
     ] = None,
     ready_file: Annotated[
         Path | None, typer.Option("--ready-file", metavar="FILE", help="Written as JSON once all nodes serve.")
@@ -53,26 +59,25 @@ def up(
     """Run a cluster of several nodes on this machine until told to stop (SIGTERM or Ctrl-C).
 
     The first up to three nodes are controllers as well as brokers. What is in the directory already is used again: the
-    same nodes with the same data and addresses, and more brokers if more nodes are asked for. Each node's
-    `server.properties` and `node.log` are in `DIR/node-N`. The directory can be moved while nothing runs in it.
+    same nodes with the same data and addresses, and more brokers, on the next ports, if more nodes are asked for. Each
+    node's `server.properties` and `node.log` are in `DIR/node-N`. The directory can be moved while nothing runs in it.
 
     Example: `kavka cluster up --nodes 3 --data-dir /tmp/cluster`
     """
     from kavka.testing.local import lay_out, read_layout
 
-    host, _, port = listen.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
-        raise typer.BadParameter(f"{listen!r} is not HOST:PORT", param_hint="--listen")
     config = key_values(override or [], "--override")
     base_dir = data_dir.absolute()
-    there = len(read_layout(base_dir))
-    if nodes is not None and nodes < there:
-        raise CommandError(f"--nodes {nodes}: {data_dir} is a cluster of {there}; without --nodes all of them run")
-    laid_out = lay_out(base_dir, nodes or there or DEFAULT_NODES, config, host=host, first_port=int(port))
+    there = read_layout(base_dir)
+    if nodes is not None and nodes < len(there):
+        raise CommandError(f"--nodes {nodes}: {data_dir} is a cluster of {len(there)}; without --nodes all of them run")
+    host, port = _first_address(listen, there[0].listen if there else None, data_dir)
+    laid_out = lay_out(base_dir, nodes or len(there) or DEFAULT_NODES, config, host=host, first_port=port)
+    overrides = [part for key, value in config.items() for part in ("--override", f"{key}={value}")]
     stopping = threading.Event()
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, lambda *_: stopping.set())
-    local = Processes({node.id: (node.home, node.arguments) for node in laid_out})
+    local = Processes({node.id: (node.home, [*node.arguments, *overrides]) for node in laid_out})
     try:
         local.start(stopping)
         if not stopping.is_set():
@@ -98,6 +103,16 @@ def up(
         local.stop()
         if ready_file is not None:
             ready_file.unlink(missing_ok=True)
+
+
+def _first_address(listen: str | None, before: str | None, data_dir: Path) -> tuple[str, int]:
+    """Where the first node listens: where it did, or where it is told to; a cluster that is there does not move."""
+    host, _, port = (listen or before or DEFAULT_LISTEN).rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise typer.BadParameter(f"{listen!r} is not HOST:PORT", param_hint="--listen")
+    if listen is not None and before is not None and listen != before and int(port):
+        raise CommandError(f"--listen {listen}: {data_dir} is a cluster that listens from {before} on; leave it out")
+    return host, int(port)
 
 
 class Processes:

@@ -11,44 +11,19 @@ from typing import Annotated, Final, Literal
 import typer
 
 from kavka import __version__
-from kavka.cli import (
-    acls,
-    cluster,
-    configs,
-    disks,
-    groups,
-    log,
-    pipeline,
-    profiles,
-    quotas,
-    share,
-    tiers,
-    tls,
-    tokens,
-    topics,
-    transactions,
-    users,
-)
-from kavka.cli.audit import audit
-from kavka.cli.bench import bench
-from kavka.cli.completion import VARIABLE, completion
-from kavka.cli.console import console as show_console
-from kavka.cli.consume import consume
-from kavka.cli.doctor import doctor
-from kavka.cli.format import format_dirs
-from kavka.cli.options import CLIENT_CONFIG, read_client_config
+from kavka.cli import profiles
+from kavka.cli.completion import VARIABLE
+from kavka.cli.menu import Menu, list_in
+from kavka.cli.options import CLIENT_CONFIG, REGISTRY_URL, read_client_config
 from kavka.cli.output import CommandError, abandon_stdout, note, write_line
-from kavka.cli.produce import produce
 from kavka.cli.profiles import Profiles
-from kavka.cli.schemas import REGISTRY_URL
-from kavka.cli.top import top
-from kavka.cli.version import version
 from kavka.model.errors import KafkaError
 
 CLIENT_OPTION: Final = "--client-config"
 
 app = typer.Typer(
     name="kavka",
+    cls=Menu,
     help=(
         "Kavka: an Apache Kafka compatible streaming platform.\n\n"
         "Start a node with `kavka serve`, then in another terminal: `echo hello | kavka produce greetings` and "
@@ -200,32 +175,7 @@ def serve(
     raise CommandError("serve talks to no cluster: nothing stands before it", 2)
 
 
-app.command("format")(format_dirs)
-app.add_typer(topics.app, name="topics")
-app.add_typer(groups.app, name="groups")
-app.add_typer(share.app, name="share")
-app.add_typer(transactions.app, name="transactions")
-app.command()(audit)
-app.add_typer(tiers.app, name="tiers")
-app.add_typer(disks.app, name="disks")
-app.add_typer(configs.app, name="configs")
-app.add_typer(acls.app, name="acls")
-app.add_typer(users.app, name="users")
-app.add_typer(tokens.app, name="tokens")
-app.add_typer(quotas.app, name="quotas")
-app.command()(produce)
-app.command()(consume)
-app.add_typer(cluster.app, name="cluster")
-app.add_typer(log.app, name="log")
-app.add_typer(tls.app, name="tls")
-app.add_typer(pipeline.app, name="pipeline")
-app.add_typer(profiles.app, name="profile")
-app.command()(doctor)
-app.command("console")(show_console)
-app.command()(top)
-app.command()(bench)
-app.command()(completion)
-app.command()(version)
+list_in(app)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -251,7 +201,10 @@ def run(arguments: Sequence[str]) -> int:
         return _fail(str(error), error.exit_code)
     except KafkaError as error:
         return _fail(f"{error} ({type(error).__name__}, error {error.code})")
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        known = error.filename is not None and error.strerror is not None
+        return _fail(f"{error.filename}: {error.strerror}" if known else error.strerror or str(error))
+    except ValueError as error:
         return _fail(str(error))
     except Exception as error:
         # Usage errors have their exit code and wording from the command-line library, whose class is private to it.
@@ -261,7 +214,7 @@ def run(arguments: Sequence[str]) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             error.show()  # type: ignore[attr-defined]
             return int(code)
-        return _fail(wording(), int(code))
+        return _fail(wording().replace("Value error, ", ""), int(code))  # of a check's error, which says nothing
 
 
 def _fail(message: str, exit_code: int = 1) -> int:

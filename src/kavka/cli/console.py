@@ -6,13 +6,15 @@ import socket
 import sys
 import webbrowser
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, run
 from kavka.cli.output import CommandError, Output, tell
 from kavka.client.security import SecuredBootstrap
+
+MOST_PORT: Final = 65_535
 
 
 def console(
@@ -46,10 +48,22 @@ def console(
 
     security: Mapping[str, str] = bootstrap.security if isinstance(bootstrap, SecuredBootstrap) else {}
     host, _, port = listen.rpartition(":")
-    if not host or not port.isdecimal():
+    if not host or not port.isdecimal() or int(port) > MOST_PORT:
         raise typer.BadParameter(f"{listen!r} is not HOST:PORT", param_hint="--listen")
-    settings = ConsoleSettings(str(bootstrap), security, (), metrics, registry, read_only)
-    with socket.create_server((host.strip("[]"), int(port)), family=_family(host)) as listening:
+    settings = ConsoleSettings(
+        str(bootstrap),
+        security,
+        metrics=metrics,
+        registry=registry or security.get("schema.registry.url"),
+        registry_options=security,
+        read_only=read_only,
+    )
+    try:
+        listening = socket.create_server((host.strip("[]"), int(port)), family=_family(host))
+    except OSError as error:
+        why = (error.strerror or str(error)).partition(" (while")[0]  # it names the address once more
+        raise CommandError(f"cannot listen on {listen}: {why}") from None
+    with listening:
         url = f"http://{host}:{listening.getsockname()[1]}"
         tell(output, url, console=url)
         sys.stdout.flush()

@@ -27,6 +27,7 @@ PATIENCE_S = 3.0
 STABLE = "Stable"
 
 Records = Sequence[ConsumerRecord]
+Acknowledgement = Literal["accept", "release", "reject"]
 
 
 class RecordOutput(StrEnum):
@@ -41,7 +42,7 @@ def consume(
     pattern: Annotated[
         str | None, typer.Option("--pattern", metavar="REGEX", help="Read the topics whose whole names match.")
     ] = None,
-    start: Annotated[str, typer.Option("--from", metavar="PLACE", help=PLACE)] = "start",
+    start: Annotated[str | None, typer.Option("--from", metavar="PLACE", show_default="start", help=PLACE)] = None,
     until: Annotated[
         str | None, typer.Option("--until", metavar="PLACE", show_default="the end", help="Stop before this place.")
     ] = None,
@@ -75,10 +76,13 @@ def consume(
         str | None,
         typer.Option("--share", metavar="GROUP", help="Take records as a member of this share group, as from a queue."),
     ] = None,
-    acknowledge: Annotated[
-        Literal["accept", "release", "reject"],
-        typer.Option("--acknowledge", help="What a member of a share group says of the records it printed."),
-    ] = "accept",
+    ack: Annotated[bool, typer.Option("--ack", help="With --share: accept what was printed; the default.")] = False,
+    release: Annotated[
+        bool, typer.Option("--release", help="With --share: release what was printed, for another to get it.")
+    ] = False,
+    reject: Annotated[
+        bool, typer.Option("--reject", help="With --share: reject what was printed: nobody gets it again.")
+    ] = False,
     protocol: Annotated[
         Literal["consumer", "classic"], typer.Option("--protocol", help="How groups are formed.")
     ] = "consumer",
@@ -105,14 +109,15 @@ def consume(
     - `kavka consume orders --registry http://127.0.0.1:8081` (keys and values as JSON, by their schemas)
     """
     if share is not None:
-        _check_share(group, pattern, partition, until)
+        _check_share(group, pattern, partition, start, until)
+    acknowledge = _acknowledgement(share, {"accept": ack, "release": release, "reject": reject})
     if bool(topics) == (pattern is not None):
         raise typer.BadParameter("give either topics or --pattern", param_hint="TOPIC")
     if follow and until is not None:
         raise typer.BadParameter("--follow and --until exclude each other", param_hint="--until")
     if group is not None:
         _check_group(partition, until)
-    place, last = parse_place(start), parse_place(until, "--until") if until is not None else "end"
+    place, last = parse_place(start or "start"), parse_place(until, "--until") if until is not None else "end"
     write = _writer(output, key_separator, format_)
     show = Show(write, chosen(key, value, header or ()))
 
@@ -138,7 +143,7 @@ def consume(
             isolation=isolation,
         )
         async with member:
-            await _print_group(bootstrap, member, names, show, max_records, follow=follow)
+            await print_group(bootstrap, member, names, show, max_records, follow=follow)
 
     run(show.with_registry(registry, work))
 
@@ -181,6 +186,8 @@ def _writer(output: RecordOutput, key_separator: str | None, format_: str | None
             raise typer.BadParameter("JSON has a form of its own", param_hint="--output")
         return as_json
     if format_ is not None:
+        if key_separator is not None:
+            raise typer.BadParameter("--format says itself where keys stand: %k", param_hint="--key-separator")
         return as_format(format_)
     return as_line(key_separator.encode() if key_separator is not None else None)
 
@@ -224,7 +231,7 @@ async def _print(chunks: AsyncIterator[Records], show: Show, most: int | None) -
             return
 
 
-async def _print_group(
+async def print_group(
     bootstrap: str,
     member: GroupConsumer,
     topics: Sequence[str],
@@ -244,19 +251,19 @@ async def _print_group(
     idle = 0.0
     while most is None or most > 0:
         records = await member.read(POLL_MS, at_most=most)
+        idle = 0.0 if records else idle + POLL_MS / 1000
         if records:
-            idle = 0.0
             shown = await show.chosen(records)
             most = None if most is None else most - len(shown)
             show.print(shown)
-        elif not follow:
-            mine = member.assignment
-            idle += POLL_MS / 1000
-            if member.epoch > 0 and mine and all(member.position(tp) >= ends.get(tp, 0) for tp in mine):
-                return
-            if idle > PATIENCE_S and not mine:
-                idle = 0.0
-                await _require_a_share(bootstrap, member)
+        if follow:
+            continue
+        mine = member.assignment  # looked at also where records came: somebody may write all the time
+        if member.epoch > 0 and mine and all(member.position(tp) >= ends.get(tp, 0) for tp in mine):
+            return
+        if idle > PATIENCE_S and not mine:
+            idle = 0.0
+            await _require_a_share(bootstrap, member)
 
 
 def _check_group(partition: list[int] | None, until: str | None) -> None:
@@ -267,19 +274,35 @@ def _check_group(partition: list[int] | None, until: str | None) -> None:
         raise typer.BadParameter("a group reads up to the end, or follows", param_hint="--until")
 
 
-def _check_share(group: str | None, pattern: str | None, partition: list[int] | None, until: str | None) -> None:
+def _check_share(
+    group: str | None, pattern: str | None, partition: list[int] | None, start: str | None, until: str | None
+) -> None:
     """A share group knows by itself what comes next."""
     given = {"--group": group, "--pattern": pattern, "--partition": partition or None, "--until": until}
     wrong = [option for option, value in given.items() if value is not None]
+    if start is not None:
+        raise typer.BadParameter(
+            "a share group reads on from where it is; `kavka share reset-offsets` moves one", param_hint="--from"
+        )
     if wrong:
         raise typer.BadParameter(f"--share and {wrong[0]} exclude each other", param_hint="--share")
+
+
+def _acknowledgement(share: str | None, given: Mapping[Acknowledgement, bool]) -> Acknowledgement:
+    """What is said of the records."""
+    wanted = [how for how, is_wanted in given.items() if is_wanted]
+    if wanted and share is None:
+        raise typer.BadParameter("--ack, --release and --reject belong to --share", param_hint="--share")
+    if len(wanted) > 1:
+        raise typer.BadParameter("--ack, --release and --reject exclude each other", param_hint=f"--{wanted[1]}")
+    return wanted[0] if wanted else "accept"
 
 
 async def _print_share(
     bootstrap: str,
     group: str,
     topics: Sequence[str],
-    how: Literal["accept", "release", "reject"],
+    how: Acknowledgement,
     show: Show,
     most: int | None,
     *,

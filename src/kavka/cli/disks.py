@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from typing import Annotated, Final
 
@@ -77,19 +78,22 @@ def move_replicas(
 
     Example: `kavka disks move orders:0 --node 1 --to /disk2/kavka`
     """
+    if not os.path.isabs(to):
+        raise typer.BadParameter(f"{to!r} is no absolute path", param_hint="--to")
+    directory = os.path.normpath(to)  # as the node names it
 
     async def work() -> None:
         async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
             chosen = await partitions_of(admin, partitions, "TOPIC")
             if throttle is not None:
                 await admin.alter_configs(ConfigResource.broker(node), set={RATE: str(throttle)})
-            await admin.move_replicas(node, dict.fromkeys(chosen, to))
+            await admin.move_replicas(node, dict.fromkeys(chosen, directory))
             if wait:
-                await _moved(admin, node, chosen, to)
+                await _moved(admin, node, chosen, directory)
         if output is Output.JSON:
-            print_json({"node": node, "directory": to, "replicas": list(map(str, chosen)), "moved": wait})
+            print_json({"node": node, "directory": directory, "replicas": list(map(str, chosen)), "moved": wait})
         else:
-            write_line(f"{len(chosen)} replicas of node {node} {'moved' if wait else 'are being moved'} to {to}")
+            write_line(f"{len(chosen)} replicas of node {node} {'moved' if wait else 'are being moved'} to {directory}")
 
     run(work())
 

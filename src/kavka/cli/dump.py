@@ -15,6 +15,7 @@ from kavka.metadata.records import decode_record
 from kavka.model.errors import KafkaError
 from kavka.model.types import Uuid
 from kavka.protocol.schema import Message
+from kavka.quorum import commit_mark
 from kavka.records.batch import BatchInfo, Record, records
 from kavka.records.control import control_type, parse_quorum_message, parse_txn_marker
 from kavka.storage import checkpoint, dirs, files, txn_index
@@ -27,7 +28,15 @@ Row = dict[str, Any]
 _CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _METADATA_TOPIC: Final = "__cluster_metadata"
 _METADATA_SNAPSHOT: Final = re.compile(r"\d{20}-\d{10}\.checkpoint(\.deleted|\.part)?")
-_OFFSETS: Final = {files.RECOVERY_POINTS, files.LOG_STARTS, files.HIGH_WATERMARKS, files.CLEANER_OFFSETS}
+_REMOTE_NAME: Final = re.compile(r"(\d{20})-[a-zA-Z0-9_-]{22}(\.[a-z_]+)")
+"""What LocalTieredStorage calls the files of a remote segment."""
+_OFFSETS: Final = {
+    files.RECOVERY_POINTS,
+    files.LOG_STARTS,
+    files.HIGH_WATERMARKS,
+    files.CLEANER_OFFSETS,
+    commit_mark.FILE,
+}
 
 
 def dump(path: Path, *, deep: bool) -> Iterator[Row]:
@@ -44,7 +53,7 @@ def dump(path: Path, *, deep: bool) -> Iterator[Row]:
 
 
 def _reader(path: Path, deep: bool) -> Callable[[Path], Iterator[Row]] | None:
-    name = path.name
+    name = _REMOTE_NAME.sub(r"\1\2", path.name)
     parsed = files.parse_file_name(name)
     if _METADATA_SNAPSHOT.fullmatch(name) or name == "bootstrap.checkpoint":
         return lambda path: _log(path, deep, metadata=True)
@@ -66,6 +75,8 @@ def _reader(path: Path, deep: bool) -> Callable[[Path], Iterator[Row]] | None:
         return readers[parsed.kind]
     if name in _OFFSETS:
         return _offsets
+    if parsed is not None and parsed.kind == ".leader_epoch_checkpoint":
+        return _epochs
     return {
         files.LEADER_EPOCHS: _epochs,
         files.META_PROPERTIES: _properties,

@@ -181,7 +181,9 @@ def _check(node: NodeConfig, cluster_id: str | None, quorum: QuorumOptions) -> N
             raise CommandError(f"{chosen[0]}: without controller.quorum.* the node is a cluster of its own")
         return
     if cluster_id is None and not quorum.standalone:
-        raise CommandError("--cluster-id: all nodes of a cluster are formatted with the same")
+        raise CommandError(
+            "--cluster-id: all nodes of a cluster are formatted with the same; `kavka format --random-id` makes one"
+        )
     static = bool(node.values[CONTROLLER_QUORUM_VOTERS])
     if static and chosen:
         raise CommandError(f"{chosen[0]}: controller.quorum.voters names the controllers already")

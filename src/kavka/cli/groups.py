@@ -14,7 +14,7 @@ from kavka.cli.places import parse_place, partitions_of
 from kavka.cli.streams_tree import topology_json, tree_of
 from kavka.client import LATEST, Admin, CommittedOffset, GroupDescription, TopicPartition
 from kavka.console.places import PLACE, offsets_of, shifted
-from kavka.model.errors import GroupIdNotFound
+from kavka.model.errors import GroupIdNotFound, KafkaError
 
 app = group("Look at groups of consumers, at how far they have read, and change that.")
 
@@ -63,7 +63,7 @@ def describe_groups(
 
     async def work() -> None:
         async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
-            described = [await admin.describe_group(name) for name in dict.fromkeys(names)]
+            described = [await _description(admin, name) for name in dict.fromkeys(names)]
             shown = [await _described(admin, description) for description in described]
         if output is Output.JSON:
             print_json(shown)
@@ -72,6 +72,17 @@ def describe_groups(
             _show(summary, description, members)
 
     run(work())
+
+
+async def _description(admin: Admin, name: str) -> GroupDescription:
+    try:
+        return await admin.describe_group(name)
+    except GroupIdNotFound as missing:
+        try:
+            await admin.describe_share_group(name)
+        except KafkaError:
+            raise missing from None
+    raise CommandError(f"{name} is a share group: `kavka share describe {name}` shows it")
 
 
 @app.command("reset-offsets")

@@ -9,7 +9,8 @@ import json
 import os
 import stat
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence, Set
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -55,12 +56,13 @@ def keyed(key_separator: str | None, key: str | None = None, null: str | None = 
     return parse
 
 
-def from_typed_json(line: bytes, number: int) -> Record:
-    """Read a line whose value stays JSON, for a schema to say what it means."""
-    return from_json(line, number, typed=True)
+def from_json_of(*, value: bool, key: bool) -> Parse:
+    """Reads lines as `from_json` does; text stays JSON where values, or keys, are written by a schema."""
+    typed = frozenset(name for name, is_typed in (("value", value), ("key", key)) if is_typed)
+    return partial(from_json, typed=typed)
 
 
-def from_json(line: bytes, number: int, *, typed: bool = False) -> Record:
+def from_json(line: bytes, number: int, *, typed: Set[str] = frozenset()) -> Record:
     """Read a line as `kavka consume --output json` writes it; where the record was is passed over."""
     try:
         fields = json.loads(line)
@@ -78,10 +80,13 @@ def from_json(line: bytes, number: int, *, typed: bool = False) -> Record:
     if timestamp is not None and (not isinstance(timestamp, int) or isinstance(timestamp, bool)):
         raise CommandError(f"line {number}: timestamp is a number of milliseconds")
     pairs = tuple((str(each["name"]), _content(each, "value", number)) for each in headers)
-    value = _content(fields, "value", number)
-    if typed and isinstance(fields.get("value"), str):
-        value = json.dumps(fields["value"], ensure_ascii=False).encode()
-    return Record(_content(fields, "key", number), value, pairs, timestamp)
+    key, value = (
+        json.dumps(fields[name], ensure_ascii=False).encode()
+        if name in typed and isinstance(fields.get(name), str)
+        else _content(fields, name, number)
+        for name in ("key", "value")
+    )
+    return Record(key, value, pairs, timestamp)
 
 
 def _content(fields: dict[str, Any], name: str, number: int) -> bytes | None:
@@ -98,18 +103,18 @@ def _content(fields: dict[str, Any], name: str, number: int) -> bytes | None:
     return (content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)).encode()
 
 
-def generate(count: int, size: int) -> Iterator[Record]:
-    """So many records of random bytes, cut from one pool so that making them costs next to nothing."""
+def generate(count: int, size: int, key: bytes | None = None) -> Iterator[Record]:
+    """So many records of one key and random bytes, cut from one pool so that making them costs next to nothing."""
     pool = os.urandom(_POOL_BYTES + size)
     step, position = 4099, 0
     for _ in range(count):
-        yield Record(None, pool[position : position + size])
+        yield Record(key, pool[position : position + size])
         position = (position + step) % _POOL_BYTES
 
 
-async def generated(count: int, size: int) -> AsyncIterator[Sequence[Record]]:
+async def generated(count: int, size: int, key: bytes | None = None) -> AsyncIterator[Sequence[Record]]:
     """Generated records in chunks."""
-    records = generate(count, size)
+    records = generate(count, size, key)
     while chunk := list(islice(records, _CHUNK_RECORDS)):
         yield chunk
 

@@ -81,6 +81,9 @@ def unregister(
 
     async def work() -> None:
         async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin:
+            described = await admin.describe_cluster(include_fenced=True)
+            if node in {one.id for one in described.nodes} - described.fenced:
+                raise CommandError(f"node {node} is in service: stop it first")
             await admin.unregister_broker(node)
 
     run(work())

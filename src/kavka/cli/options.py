@@ -16,6 +16,8 @@ T = TypeVar("T")
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 CLIENT_CONFIG = "KAVKA_CLIENT_CONFIG"
 """The environment variable that names a client.properties; `--config` sets it for one command."""
+REGISTRY_URL = "KAVKA_REGISTRY_URL"
+"""The environment variable that says where the schema registry is; a profile may set it for one command."""
 
 
 def read_client_config(path: str) -> Mapping[str, str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -250,58 +251,112 @@ def mirror(
         list[str] | None, typer.Option("--rename", metavar="OLD=NEW", help="Another name there; may be repeated.")
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on copying what comes.")] = False,
+    exactly_once: Annotated[
+        bool, typer.Option("--exactly-once", help="Each record once; it takes transactions.")
+    ] = False,
+    compression: Annotated[
+        Literal["none", "gzip", "snappy", "lz4", "zstd"] | None,
+        typer.Option("--compression", help="How what is written is compressed [default: as the topics' last batches]"),
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option("--groups", metavar="NAMES", help="Groups that are to go on there, with commas between."),
+    ] = None,
     master: Master = LOCAL,
 ) -> None:
-    """Copy topics to another cluster, or to other names, keeping partitions and timestamps; at least once.
+    """Copy the committed records of topics to another cluster, or to other names, keeping partitions and timestamps.
+
+    At least once by default. With `--groups`, what these have committed is committed there, too, at the same records;
+    a group must have no members there.
 
     Example: `kavka pipeline mirror orders --to 127.0.0.1:9192 --checkpoint mirrored`
     """
+    if follow and groups is not None:
+        raise typer.BadParameter("a copy that goes on has no end to count from", param_hint="--groups")
     _need_spark()
     from kavka.client.security import SecuredBootstrap
     from kavka.spark.connecting import connection_options
     from kavka.spark.pipelines.jobs import mirror as copy
+    from kavka.spark.pipelines.mirroring import codec_of, translate
     from kavka.spark.session import start
 
     source = {**connection_options(bootstrap), "subscribe": topics}
     target = to if to_config is None else SecuredBootstrap(to, read_client_config(to_config))
     names = key_values(rename or (), "--rename")
+    codec = compression or codec_of(source)
     spark = _clear(lambda: start("kavka-mirror", master=master))
+    places = []
     try:
-        query = _clear(lambda: copy(spark, source, target, names, str(checkpoint.resolve()), once=not follow))
+        start_copy = partial(copy, spark, source, target, names, str(checkpoint.resolve()), once=not follow)
+        query = _clear(lambda: start_copy(compression=codec, exactly_once=exactly_once))
         _clear(query.awaitTermination)
+        if groups is not None:
+            wanted = [each.strip() for each in groups.split(",") if each.strip()]
+            places = _clear(lambda: translate(spark, source, target, names, checkpoint.resolve(), wanted))
     except KeyboardInterrupt:
         query.stop()
     finally:
         spark.stop()
+    for place in places:
+        at = f"group {place.group} is at offset {place.offset} of {place.topic}-{place.partition}"
+        if place.there is None:
+            note(f"{at}, and the records behind that are not the same there: nothing is committed")
+        else:
+            note(f"{at}, and goes on at offset {place.there} of {place.copy}-{place.partition}")
+    if any(place.there is None for place in places):
+        raise typer.Exit(1)
 
 
 @app.command()
 def verify(
     topics: Annotated[str, typer.Argument(metavar="TOPICS", help="Topics with commas between.")],
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="HOST:PORT", help="A cluster with copies: compare the records.")
+    ] = None,
+    against_config: Annotated[
+        str | None, typer.Option("--against-config", metavar="FILE", help="A client.properties for that cluster.")
+    ] = None,
+    rename: Annotated[
+        list[str] | None, typer.Option("--rename", metavar="OLD=NEW", help="Another name there; may be repeated.")
+    ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     master: Master = LOCAL,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Read every batch of topics in parallel and check it: CRC, sizes, records, offsets. Exit code 1 if any is bad.
 
-    Gaps in offsets are shown, not counted as faults: compaction and transactions leave them.
+    Gaps in offsets are shown, not counted as faults: compaction and transactions leave them. With `--against` the
+    committed records are compared with those of a mirror, partition by partition, whatever their offsets.
 
     Example: `kavka pipeline verify orders`
     """
+    names = key_values(rename or (), "--rename")
+    for option, said in (("--against-config", against_config), ("--rename", names)):
+        if said and against is None:
+            raise typer.BadParameter("it belongs to --against", param_hint=option)
     _need_spark()
+    from kavka.client.security import SecuredBootstrap
     from kavka.spark.connecting import connection_options
+    from kavka.spark.pipelines.jobs import compare
     from kavka.spark.pipelines.jobs import verify as check
     from kavka.spark.session import start
 
     options = {**connection_options(bootstrap), "subscribe": topics}
+    there = against or ""
+    if against_config is not None:
+        there = SecuredBootstrap(there, read_client_config(against_config))
     spark = _clear(lambda: start("kavka-verify", master=master))
     try:
-        found = _clear(lambda: check(spark, options))
+        if against is None:
+            found = _clear(lambda: check(spark, options))
+            columns: tuple[str, ...] = ("topic", "partition", "start", "end", "batches", "records", "gaps", "fault")
+        else:
+            found = _clear(lambda: compare(spark, options, there, names))
+            columns = ("topic", "partition", "records", "copied", "equal")
     finally:
         spark.stop()
-    columns = ("topic", "partition", "start", "end", "batches", "records", "gaps", "fault")
     print_rows(output, columns, [asdict(each) for each in found])
-    if any(each.fault for each in found):
+    if any(each.fault if against is None else not each.equal for each in found):
         raise typer.Exit(1)
 
 
@@ -322,10 +377,13 @@ def _need_extra() -> None:
 def _need_spark() -> None:
     _need_extra()
     from kavka.spark.java import NoJavaError, java_home
+    from kavka.spark.session import pyspark_version
+    from kavka.spark.versions import SparkVersionError, check_version
 
     try:
+        check_version(pyspark_version())
         java_home()
-    except NoJavaError as error:
+    except (NoJavaError, SparkVersionError) as error:
         raise CommandError(str(error)) from None
 
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple, cast
 
 import typer
 
-from kavka.cli.lines import Record, from_json, from_lines, from_typed_json, generated, keyed, single
+from kavka.cli.lines import Record, from_json_of, from_lines, generated, keyed, single
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, run
 from kavka.cli.output import CommandError, Output, note, print_json, write_line
-from kavka.cli.schemas import Format, RegistryOption, encoded, encoding, registry_of
-from kavka.client import Acks, Producer
+from kavka.cli.schemas import Format, RegistryOption, Said, encoded, encoding, registry_of
+from kavka.client import Acks, Delivered, KafkaError, Producer
 
 AHEAD_SECONDS: Final = 0.005
 """How far sending may run ahead of its rate before it rests."""
@@ -70,12 +71,23 @@ def produce(
             help="Values are JSON and are written by this schema, or the registry's latest for the topic.",
         ),
     ] = None,
+    key_schema: Annotated[
+        str | None,
+        typer.Option(
+            "--key-schema",
+            metavar="FILE|latest",
+            help="Keys are JSON and are written by this schema, or the registry's latest for the topic's keys.",
+        ),
+    ] = None,
     format_: Annotated[
         Format | None,
-        typer.Option("--format", show_default="by the file's name", help="The language of --value-schema."),
+        typer.Option("--format", show_default="by the file's name", help="The language of the schemas."),
     ] = None,
     message: Annotated[
-        str, typer.Option("--message", metavar="NAME", show_default="the first", help="Which one of a Protobuf file.")
+        str,
+        typer.Option(
+            "--message", metavar="NAME", show_default="the first", help="Which one of the values' Protobuf file."
+        ),
     ] = "",
     registry: RegistryOption = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -92,35 +104,36 @@ def produce(
     - `kavka produce documents --key report --file report.pdf --whole --offsets`
     - `kavka produce load --count 1000000 --size 100 --rate 5000`
     - `echo '{"id": 7}' | kavka produce orders --value-schema order.avsc --registry http://127.0.0.1:8081`
+    - `echo '7:{"id": 7}' | kavka produce orders -k : --key-schema latest --value-schema latest`
     """
     given = {"--count": count is not None, "--whole": whole, "--json": json_lines, "--tombstone": tombstone}
     _one_of(given | {"--key-separator": key_separator is not None})
+    _one_of(given | {"--null": null is not None})
     _one_of({"--count": count is not None, "--tombstone": tombstone, "--file": file is not None})
     _one_of({"--key": key is not None, "--key-separator": key_separator is not None, "--json": json_lines})
     if tombstone and key is None:
         raise typer.BadParameter("--tombstone needs --key", param_hint="--tombstone")
     records: AsyncIterator[Sequence[Record]]
     if count is not None:
-        records = generated(count, size)
+        records = generated(count, size, _bytes(key))
     elif tombstone:
         records = single(Record(_bytes(key), None))
     elif whole:
         records = single(Record(_bytes(key), file.read_bytes() if file is not None else sys.stdin.buffer.read()))
     else:
-        parse = from_typed_json if value_schema is not None else from_json
+        parse = from_json_of(value=value_schema is not None, key=key_schema is not None)
         records = from_lines(file, parse if json_lines else keyed(key_separator, key, null))
-    _one_of({"--count": count is not None, "--value-schema": value_schema is not None})
-    if value_schema is None and (format_ is not None or message):
-        raise typer.BadParameter("it needs --value-schema", param_hint="--message" if message else "--format")
+    said = [Said("key", key_schema), Said("value", value_schema, message)]
+    _check_schemas(said, format_, count)
     job = Job(topic, partition, tuple(map(_header, header or ())), rate, offsets, output)
     options: dict[str, Any] = {"codec": codec, "acks": _acks(acks)}
     if count is not None:
         options |= {"linger_ms": 20, "batch_bytes": 131_072}  # for throughput: nobody waits for a single record
 
     async def work() -> dict[str, Any]:
-        if value_schema is None:
+        if value_schema is None and key_schema is None:
             return await _send_all(bootstrap, job, records, count, options)
-        write = await encoding(registry_of(registry), topic, value_schema, format_, message)
+        write = await encoding(registry_of(registry), topic, said, format_)
         return await _send_all(bootstrap, job, encoded(records, write), None, options)
 
     sent = run(work())
@@ -128,6 +141,15 @@ def produce(
         print_json(sent)
     elif count is not None or sys.stderr.isatty():
         note(_summary(sent))
+
+
+def _check_schemas(said: Sequence[Said], format_: Format | None, count: int | None) -> None:
+    for each in said:
+        _one_of({"--count": count is not None, each.option: each.schema is not None})
+        if each.message and each.schema is None:
+            raise typer.BadParameter(f"it needs {each.option}", param_hint="--message")
+    if format_ is not None and not any(each.schema for each in said):
+        raise typer.BadParameter("it needs --value-schema or --key-schema", param_hint="--format")
 
 
 def _summary(sent: dict[str, Any]) -> str:
@@ -147,6 +169,15 @@ class Job(NamedTuple):
     output: Output
 
 
+@dataclass(slots=True)
+class Sent:
+    """What was sent so far."""
+
+    began: float
+    records: int = 0
+    volume: int = 0
+
+
 async def _send_all(
     bootstrap: str,
     job: Job,
@@ -156,38 +187,51 @@ async def _send_all(
 ) -> dict[str, Any]:
     from kavka.cli.progress import progress
 
-    sent = volume = 0
-    began = time.monotonic()
+    sent = Sent(time.monotonic())
     async with Producer(bootstrap, **options) as producer:
         with progress("producing", total) as advance:
             try:
                 async for chunk in records:
-                    volume += await _send(producer, job, chunk, began, sent)
-                    sent += len(chunk)
+                    await _send(producer, job, chunk, sent)
                     advance(len(chunk))
             except CommandError as error:
                 await producer.flush()
-                before = f"what came before it was sent (records: {sent}), nothing after it"
+                before = f"what came before it was sent (records: {sent.records}), nothing after it"
                 raise CommandError(f"{error}; {before}") from None
             await producer.flush()
-    return {"records": sent, "bytes": volume, "seconds": round(time.monotonic() - began, 3)}
+    return {"records": sent.records, "bytes": sent.volume, "seconds": round(time.monotonic() - sent.began, 3)}
 
 
-async def _send(producer: Producer, job: Job, chunk: Sequence[Record], began: float, before: int) -> int:
-    """Send a chunk and say where it went, if that is wanted; its size in bytes."""
-    volume = 0
+async def _send(producer: Producer, job: Job, chunk: Sequence[Record], sent: Sent) -> None:
+    """Send a chunk and say where it went, if that is wanted; raises CommandError for a record that cannot be sent."""
     promises = []
-    for number, (key, value, headers, timestamp) in enumerate(chunk, before):
+    refused: CommandError | None = None
+    for key, value, headers, timestamp in chunk:
         if job.rate is not None:
-            early = began + number / job.rate - time.monotonic()
+            early = sent.began + sent.records / job.rate - time.monotonic()
             if early > AHEAD_SECONDS:
                 await asyncio.sleep(early)
-        promise = await producer.send(
-            job.topic, value, key=key, partition=job.partition, headers=(*job.headers, *headers), timestamp=timestamp
-        )
+        every = (*job.headers, *headers)
+        try:
+            promise = await producer.send(
+                job.topic, value, key=key, partition=job.partition, headers=every, timestamp=timestamp
+            )
+        except KafkaError as error:
+            if sent.records == 0:
+                raise
+            told = f"{error} ({type(error).__name__}, error {error.code})"
+            refused = CommandError(f"record {sent.records + 1}: {told}")
+            break
         if job.offsets:
             promises.append(promise)
-        volume += len(value or b"") + len(key or b"")
+        sent.records += 1
+        sent.volume += len(value or b"") + len(key or b"")
+    await _tell_offsets(job, promises)
+    if refused is not None:
+        raise refused
+
+
+async def _tell_offsets(job: Job, promises: Sequence[Awaitable[Delivered]]) -> None:
     for promise in promises:
         delivered = await promise
         if job.output is Output.JSON:
@@ -195,7 +239,6 @@ async def _send(producer: Producer, job: Job, chunk: Sequence[Record], began: fl
         else:
             write_line(f"{delivered.partition} {delivered.offset}")
     sys.stdout.flush()
-    return volume
 
 
 def _one_of(given: dict[str, bool]) -> None:

@@ -103,6 +103,9 @@ def set_profile(
 
     Example: `kavka profile set staging --bootstrap staging1:9092,staging2:9092`
     """
+    from kavka.client.dial import parse_bootstrap
+
+    parse_bootstrap(bootstrap)
     profiles = load()
     made = Profile(bootstrap, str(client_config.absolute()) if client_config is not None else None, registry)
     save(Profiles(profiles.current or name, {**profiles.clusters, name: made}))

@@ -16,7 +16,9 @@ User = Annotated[str | None, typer.Option("--user", "-u", help='A user; "" means
 ClientId = Annotated[
     str | None, typer.Option("--client-id", "-c", help='A client id; "" means those without a quota of their own.')
 ]
-Ip = Annotated[str | None, typer.Option("--ip", help='An address; "" means those without a quota of their own.')]
+Ip = Annotated[
+    str | None, typer.Option("--ip", help='An address or a host; "" means those without a quota of their own.')
+]
 
 
 @app.command("describe")

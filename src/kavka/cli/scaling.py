@@ -130,12 +130,15 @@ async def _scale(
         if strange:
             raise CommandError(f"no broker in service: {', '.join(map(str, strange))}")
         if execute:
+            balanced(await _held(admin), racks, leaving)  # refuses what cannot be before anything is changed
             await _cordon(admin, leaving, coming)
         plan = balanced(await _held(admin, SAMPLE_SECONDS), racks, leaving)
-        moves = plan.moves
+        moves, result = plan.moves, None
         if execute and moves:
             await Move(admin, throttle).run(moves)
-    _show(output, plan, moves, done=execute)
+            staying = {node: rack for node, rack in racks.items() if node not in leaving}
+            result = Balance(await _held(admin, SAMPLE_SECONDS), staying)
+    _show(output, plan, result, moves, done=execute)
 
 
 async def _cordon(admin: Admin, leaving: Iterable[int], coming: Iterable[int]) -> None:
@@ -169,12 +172,22 @@ async def _held(admin: Admin, sample_seconds: float = 0.0) -> list[Held]:
 async def _sizes(admin: Admin) -> dict[TopicPartition, int]:
     """The size of each partition: that of its largest replica."""
     sizes: dict[TopicPartition, int] = {}
-    for dirs in (await admin.describe_log_dirs()).values():
-        for log_dir in dirs:
-            for tp, replica in log_dir.replicas.items():
-                if not replica.is_future:
-                    sizes[tp] = max(sizes.get(tp, 0), replica.size_bytes)
+    for (_, tp), size in (await _replica_sizes(admin)).items():
+        sizes[tp] = max(sizes.get(tp, 0), size)
     return sizes
+
+
+async def _replica_sizes(
+    admin: Admin, partitions: Collection[TopicPartition] | None = None
+) -> dict[tuple[int, TopicPartition], int]:
+    """The size of each replica by broker, of all partitions or of some."""
+    return {
+        (node, tp): replica.size_bytes
+        for node, dirs in (await admin.describe_log_dirs(partitions)).items()
+        for log_dir in dirs
+        for tp, replica in log_dir.replicas.items()
+        if not replica.is_future
+    }
 
 
 class Move:
@@ -197,8 +210,10 @@ class Move:
                 await self._limit(part)
                 await self._admin.reassign({tp: after for tp, (_, after) in part.items()})
                 while left := part.keys() & (await self._admin.reassignments()).keys():
-                    ahead = done + sum(sizes.get(tp, 0) for tp in part.keys() - left)
-                    self._tell(first + len(part) - len(left), len(todo), ahead, total)
+                    if time.monotonic() - self._told >= TELL_SECONDS:
+                        ahead = done + sum(sizes.get(tp, 0) for tp in part.keys() - left)
+                        ahead += await self._copied({tp: part[tp] for tp in left})
+                        self._tell(first + len(part) - len(left), len(todo), min(ahead, total), total)
                     await asyncio.sleep(LOOK_SECONDS)
                 done += sum(sizes.get(tp, 0) for tp in part)
             await self._admin.elect_leaders(list(moves))
@@ -206,11 +221,14 @@ class Move:
             await self._unlimit(moves)
         note(f"moved {len(todo)} of {len(todo)} partitions in {time.monotonic() - self._began:.0f} s")
 
+    async def _copied(self, moves: Moves) -> int:
+        """How much of what is on its way has come: of each partition as much as its new replicas have on average."""
+        there = await _replica_sizes(self._admin, moves)
+        new = {tp: set(after) - set(before) for tp, (before, after) in moves.items()}
+        return sum(sum(there.get((node, tp), 0) for node in nodes) // len(nodes) for tp, nodes in new.items() if nodes)
+
     def _tell(self, partitions: int, all_of_them: int, done: int, total: int) -> None:
-        now = time.monotonic()
-        if now - self._told < TELL_SECONDS:
-            return
-        self._told = now
+        self._told = now = time.monotonic()
         seconds = (now - self._began) * (total - done) / done if done else None
         left = "" if seconds is None else f", about {seconds:.0f} s left"
         note(f"moved {partitions} of {all_of_them} partitions, {done} of {total} bytes{left}")
@@ -242,17 +260,21 @@ class Move:
             await self._admin.alter_configs(ConfigResource.broker(broker), delete=RATES)
 
 
-def _show(output: Output, plan: Balance, moves: Moves, *, done: bool) -> None:
+def _show(output: Output, plan: Balance, result: Balance | None, moves: Moves, *, done: bool) -> None:
     rows: list[dict[str, Any]] = [
         {"topic": tp.topic, "partition": tp.partition, "from": list(before), "to": list(after)}
         for tp, (before, after) in sorted(moves.items())
     ]
     if output is Output.JSON:
-        print_json({"moves": rows, "unevenness": round(plan.unevenness, 4), "executed": done})
+        after = None if result is None else round(result.unevenness, 4)
+        print_json(
+            {"moves": rows, "unevenness": round(plan.unevenness, 4), "unevenness_after": after, "executed": done}
+        )
         return
     if not rows:
         write_line("nothing is to be moved")
         return
     print_rows(output, ["topic", "partition", "from", "to"], rows)
     told = "moved" if done else "would be moved; --execute moves them"
-    write_line(f"{len(rows)} partitions {told}; brokers are within {plan.unevenness:.0%} of the average")
+    found = plan if result is None else result
+    write_line(f"{len(rows)} partitions {told}; brokers are within {found.unevenness:.0%} of the average")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
 import typer
 
 from kavka.cli.lines import Record
-from kavka.cli.options import CLIENT_CONFIG, read_client_config
+from kavka.cli.options import CLIENT_CONFIG, REGISTRY_URL, read_client_config
 from kavka.cli.output import CommandError
 from kavka.cli.records import DecodedBytes
 from kavka.client import ConsumerRecord
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from kavka.client.registry import RegisteredSchema, Schema, SchemaRegistry, SchemaType
     from kavka.client.schemas import AnySchema
 
-REGISTRY_URL: Final = "KAVKA_REGISTRY_URL"
 OFF: Final = "off"
 LATEST: Final = "latest"
 
@@ -29,6 +28,7 @@ RegistryOption = Annotated[
     str | None,
     typer.Option("--registry", envvar=REGISTRY_URL, metavar="URL|off", help="The schema registry, http://HOST:PORT."),
 ]
+Part = Literal["key", "value"]
 Format = Literal["avro", "json-schema", "protobuf"]
 Encode = Callable[[Any], bytes]
 Decode = Callable[[Sequence[ConsumerRecord]], Awaitable[Sequence[ConsumerRecord]]]
@@ -105,67 +105,90 @@ def _json(value: Any) -> bytes:
 # -- produce -----------------------------------------------------------------------------------------
 
 
+class Said(NamedTuple):
+    """What was said of the schema of keys, or of values."""
+
+    part: Part
+    schema: str | None
+    message: str = ""
+
+    @property
+    def option(self) -> str:
+        """How it was said."""
+        return f"--{self.part}-schema"
+
+
 async def encoding(
-    registry: SchemaRegistry | None, topic: str, schema: str, format_: Format | None, message: str
-) -> Encode:
-    """What writes JSON by a schema: that of a file, which is registered, or the latest; raises CommandError."""
+    registry: SchemaRegistry | None, topic: str, said: Sequence[Said], format_: Format | None
+) -> Mapping[str, Encode]:
+    """What writes JSON by schemas: those of files, which are registered, or the latest; raises CommandError."""
+    wanted = [each for each in said if each.schema is not None]
     if registry is None:
-        raise typer.BadParameter("it needs --registry URL", param_hint="--value-schema")
+        raise typer.BadParameter("it needs --registry URL", param_hint=wanted[0].option)
     async with registry:
-        return await _encoding(registry, topic, schema, format_, message)
+        return {each.part: await _encoding(registry, topic, each, format_) for each in wanted}
 
 
-async def _encoding(registry: SchemaRegistry, topic: str, schema: str, format_: Format | None, message: str) -> Encode:
+async def _encoding(registry: SchemaRegistry, topic: str, said: Said, format_: Format | None) -> Encode:
     with registry_errors():
         from kavka.client.schemas.write import written_by
 
-        registered = await _registered(registry, f"{topic}-value", schema, format_)
+        registered = await _registered(registry, f"{topic}-{said.part}", said, format_)
         try:
-            return await written_by(registry, registered, message)
+            return await written_by(registry, registered, said.message)
         except ValueError as error:
-            raise CommandError(f"--value-schema: {error}") from None
+            raise CommandError(f"{said.option}: {error}") from None
 
 
-async def encoded(records: AsyncIterator[Sequence[Record]], write: Encode) -> AsyncIterator[Sequence[Record]]:
-    """Records whose values are JSON, written by a schema; raises CommandError for one that does not fit."""
+async def encoded(
+    records: AsyncIterator[Sequence[Record]], write: Mapping[str, Encode]
+) -> AsyncIterator[Sequence[Record]]:
+    """Records whose keys or values are JSON, written by schemas; raises CommandError for one that does not fit."""
     number = 0
     async for chunk in records:
         made: list[Record] = []
         for record in chunk:
             number += 1
+            key, value = record.key, record.value
+            what = f"record {number}"
             try:
-                value = None if record.value is None else write(json.loads(record.value))
+                if "value" in write and value is not None:
+                    value = write["value"](json.loads(value))
+                if "key" in write and key is not None:
+                    what = f"the key of record {number}"
+                    key = write["key"](json.loads(key))
             except ValueError as error:
                 yield made
-                raise CommandError(f"record {number} does not fit the schema: {error}") from None
-            made.append(record._replace(value=value))
+                raise CommandError(f"{what} does not fit the schema: {error}") from None
+            made.append(record._replace(key=key, value=value))
         yield made
 
 
-async def _registered(registry: SchemaRegistry, subject: str, said: str, format_: Format | None) -> RegisteredSchema:
+async def _registered(registry: SchemaRegistry, subject: str, said: Said, format_: Format | None) -> RegisteredSchema:
     from kavka.client.registry import SchemaNotFound
 
-    if said == LATEST:
+    if said.schema == LATEST:
         try:
             found = await registry.latest(subject)
         except SchemaNotFound:
-            raise CommandError(f"--value-schema: {subject} has no schema yet, give a file") from None
+            raise CommandError(f"{said.option}: {subject} has no schema yet, give a file") from None
         if format_ is not None and found.schema.type != _TYPES[format_]:
             raise CommandError(f"--format: the latest schema of {subject} is of type {found.schema.type}")
         return found
-    return await registry.register(subject, _schema_in(Path(said), format_))
+    return await registry.register(subject, _schema_in(said, format_))
 
 
-def _schema_in(path: Path, format_: Format | None) -> Schema:
+def _schema_in(said: Said, format_: Format | None) -> Schema:
     from kavka.client.registry import Schema
 
+    path = Path(said.schema or "")
     kind = format_ or _SUFFIXES.get(path.suffix)
     if kind is None:
-        raise CommandError(f"--value-schema: say by --format which language {path.name} is in", 2)
+        raise CommandError(f"{said.option}: say by --format which language {path.name} is in", 2)
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise CommandError(f"--value-schema: {path} is no text") from None
+        raise CommandError(f"{said.option}: {path} is no text") from None
     except OSError as error:
-        raise CommandError(f"--value-schema: {path}: {error.strerror}") from None
+        raise CommandError(f"{said.option}: {path}: {error.strerror}") from None
     return Schema(text, _TYPES[kind])

@@ -15,6 +15,7 @@ from kavka.cli.output import CommandError, Output, print_json, print_rows, write
 from kavka.cli.places import parse_place, partitions_of
 from kavka.cli.records import as_json, as_line, chosen
 from kavka.client import Admin, Consumer, ConsumerRecord, GroupConsumer, KafkaError, Producer, TopicPartition
+from kavka.client.admin_share import ShareGroupOffset, SharePartitionState
 from kavka.console.places import PLACE, offsets_of
 from kavka.model.errors import GroupIdNotFound
 
@@ -37,8 +38,9 @@ def describe(
 ) -> None:
     """Show where share groups stand in their partitions.
 
-    `start` is the first record that is not done with and `oldest` its time; `lag` is how many are not done with, and
-    `accepted`, `archived` and `again` (to be delivered once more) are the records after the start whose state is known.
+    `start` is where the group begins to look, `lag` how many records it is not done with and `oldest` the time of the
+    first of those; `accepted`, `archived` and `again` (to be delivered once more) are the records after the start whose
+    state is known.
 
     Example: `kavka share describe workers`
     """
@@ -75,19 +77,34 @@ async def _described(admin: Admin, consumer: Consumer, name: str) -> dict[str, o
                 "accepted": None if known is None else known.accepted,
                 "archived": None if known is None else known.archived,
                 "again": None if known is None else known.delivered_before,
-                "oldest": await _time_at(consumer, tp, found.start_offset) if found.lag else None,
+                "oldest": await _oldest(consumer, tp, found, known),
             }
         )
     return {"group": name, "state": described.state, "members": len(described.members), "partitions": rows}
 
 
-async def _time_at(consumer: Consumer, tp: TopicPartition, offset: int | None) -> int | None:
-    """The timestamp of the record at an offset, or of the first one after it."""
-    if offset is None:
-        return None
-    await consumer.assign(tp, start=offset)
-    records = await consumer.read(PEEK_MS)
+async def _oldest(
+    consumer: Consumer, tp: TopicPartition, found: ShareGroupOffset, state: SharePartitionState | None
+) -> int | None:
+    """The timestamp of the first record that a group is not done with."""
+    records = await _not_done(consumer, tp, found, state, 1)
     return records[0].timestamp if records else None
+
+
+async def _not_done(
+    consumer: Consumer, tp: TopicPartition, found: ShareGroupOffset, state: SharePartitionState | None, count: int
+) -> list[ConsumerRecord]:
+    """The first records that a group is not done with; without the state, those from its start offset on."""
+    left: list[ConsumerRecord] = []
+    if found.start_offset is None or not found.lag:
+        return left
+    await consumer.assign(tp, start=found.start_offset)
+    while len(left) < count:
+        records = await consumer.read(PEEK_MS)
+        if not records:
+            break
+        left += [record for record in records if state is None or not state.is_done(record.offset)]
+    return left[:count]
 
 
 @app.command("peek")
@@ -98,7 +115,9 @@ def peek(
     output: OutputOption = Output.TABLE,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Print the records from where a share group starts, without taking them; some of them may be done with.
+    """Print the first records that a share group is not done with, without taking them; members may have some of them.
+
+    Who may not read the states of share partitions (the right ClusterAction) also sees records that are done with.
 
     Example: `kavka share peek workers --max 3`
     """
@@ -106,11 +125,13 @@ def peek(
     async def work() -> None:
         async with Admin(bootstrap, timeout_ms=int(timeout * 1000)) as admin, Consumer(bootstrap) as consumer:
             write = as_json if output is Output.JSON else as_line(None)
-            for tp, found in sorted((await admin.share_group_offsets(name)).items()):
-                if found.start_offset is None or not found.lag:
-                    continue
-                await consumer.assign(tp, start=found.start_offset)
-                records = (await consumer.read(PEEK_MS))[:count]
+            await admin.describe_share_group(name)  # offsets of a group that is not there are merely none
+            offsets = await admin.share_group_offsets(name)
+            states = await admin.share_states(name, offsets)
+            for tp, found in sorted(offsets.items()):
+                state = states[tp]
+                known = None if isinstance(state, KafkaError) else state
+                records = await _not_done(consumer, tp, found, known, count)
                 sys.stdout.buffer.write(b"".join(map(write, records)))
         sys.stdout.flush()
 

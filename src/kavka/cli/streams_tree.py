@@ -30,6 +30,7 @@ def topology_json(topology: StreamsTopology) -> dict[str, object]:
                     {
                         "task": f"{subtopology.id}_{task.partition}",
                         "active": None if task.active is None else task.active.member,
+                        "next": None if task.next is None else task.next.member,
                         "standby": [owner.member for owner in task.standby],
                     }
                     for task in subtopology.tasks
@@ -57,6 +58,7 @@ def _internal(verb: str, kind: str, topics: Mapping[str, int]) -> list[Branch]:
 
 def _task(id_: str, task: StreamsTask) -> Branch:
     owners = [("active", task.active)] if task.active is not None else []
+    owners += [("next", task.next)] if task.next is not None else []
     rows = [*owners, *(("standby", owner) for owner in task.standby)]
     return f"task {id_}_{task.partition}", [(f"{role} {_owner(owner)}", []) for role, owner in rows]
 

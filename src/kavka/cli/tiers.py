@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,18 +13,22 @@ from kavka.catalog.segment import SegmentState
 from kavka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputOption, Timeout, group, key_values, run
 from kavka.cli.output import CommandError, Output, note, print_json, print_rows, write_line
 from kavka.cli.progress import progress
-from kavka.client import EARLIEST, LATEST, Admin, Consumer, Pool, TopicPartition
+from kavka.cli.stores import URL_HELP, KeysFile, StoreOptions, opened
+from kavka.client import EARLIEST, LATEST, Admin, Consumer, Pool, Producer, TopicPartition
 from kavka.client.offsets import EARLIEST_LOCAL, EARLIEST_PENDING, LATEST_TIERED
+from kavka.metadata.names import REMOTE_LOG_METADATA, REMOTE_LOG_METADATA_CLIENT
 from kavka.model.errors import KafkaError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
     from kavka.catalog.machine import Catalogue
     from kavka.catalog.partition import PartitionSegments
-    from kavka.tiered.objects.segments import SegmentStore
+    from kavka.model.types import Uuid
+    from kavka.tiered.scrub import FinishedSegment
 
 app = group("Look at, check and repair what is in object storage.")
 
-METADATA = "__remote_log_metadata"
+METADATA = REMOTE_LOG_METADATA
+REPAIR_CLIENT = f"{REMOTE_LOG_METADATA_CLIENT}repair"
 PLACES = (
     ("start", EARLIEST),
     ("local_start", EARLIEST_LOCAL),
@@ -35,14 +37,7 @@ PLACES = (
     ("end", LATEST),
 )
 
-Url = Annotated[
-    str,
-    typer.Option("--url", help="The store, as kavka.remote.storage.url names it: file:///dir, s3://bucket/prefix."),
-]
-StoreOptions = Annotated[
-    list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="More about the store; may be repeated.")
-]
-KeysFile = Annotated[Path | None, typer.Option("--keys-file", help="The keys of encrypted segments.")]
+Url = Annotated[str, typer.Option("--url", help=URL_HELP)]
 
 
 @app.command("status")
@@ -59,8 +54,7 @@ def status(
 
     async def work() -> None:
         async with Pool(bootstrap, timeout_ms=int(timeout * 1000)) as pool:
-            catalogue = await read_catalogue(pool)
-            rows = [await _status_row(Admin(pool), held) for held in _chosen(catalogue, topics)]
+            rows = [await _status_row(Admin(pool), held) for held in await _chosen(pool, topics)]
         columns = ["topic", "partition", *(name for name, _ in PLACES), "segments", "bytes", "unfinished"]
         print_rows(output, columns, rows)
 
@@ -102,7 +96,7 @@ def list_segments(
 
     async def work() -> None:
         async with Pool(bootstrap, timeout_ms=int(timeout * 1000)) as pool:
-            catalogue = await read_catalogue(pool)
+            chosen = await _chosen(pool, [topic], partition)
         rows = [
             {
                 "partition": held.name.partition,
@@ -115,8 +109,7 @@ def list_segments(
                 "broker": segment.broker_id,
                 "id": str(segment.id),
             }
-            for held in _chosen(catalogue, [topic])
-            if partition is None or held.name.partition == partition
+            for held in chosen
             for segment in sorted(held.segments(), key=lambda segment: segment.start_offset)
         ]
         print_rows(output, list(rows[0]) if rows else [], rows)
@@ -136,31 +129,38 @@ def verify(
 ) -> None:
     """Compare the store with the catalogue: segments that are missing or damaged, objects that nobody names.
 
-    The exit code is 1 if a segment cannot be read; objects that nobody names only cost space.
+    The exit code is 1 if a segment cannot be read, be it that the catalogue has lost it (`kavka tiers repair` puts it
+    back); other objects that nobody names only cost space.
 
     Example: `kavka tiers verify --url s3://bucket/prefix --deep`
     """
 
     async def work() -> bool:
-        from kavka.tiered.scrub import damaged, finished, orphans
+        from kavka.tiered.scrub import damaged, finished, orphans, unnamed
 
         with opened(url, option, keys_file) as store:
-            catalogue = await _catalogue_at(bootstrap, int(timeout * 1000))
-            held = list(catalogue.partitions.values())
-            segments = finished(held)
-            with progress("checking segments", len(segments)) as done:
-                bad = [damage async for damage in damaged(store, segments, deep=deep, done=done)]
-            left = [orphan.info.key async for orphan in orphans(store, held)]
+            async with Pool(bootstrap, timeout_ms=int(timeout * 1000)) as pool:
+                catalogue = await read_catalogue(pool)
+                held = list(catalogue.partitions.values())
+                segments = finished(held)
+                with progress("checking segments", len(segments)) as done:
+                    bad = [damage async for damage in damaged(store, segments, deep=deep, done=done)]
+                found = await unnamed(store, [orphan async for orphan in orphans(store, held)])
+                lost, strange = await _by_topic(pool, found.segments)
+                aside = await store.objects.abandoned(remove=False)
         report = {
             "segments": len(segments),
             "damaged": [
                 {"segment": str(damage.segment.id), "topic": damage.name.topic, "faults": damage.faults}
                 for damage in bad
             ],
-            "orphans": left,
+            "lost": [_named(each) for each in lost],
+            "of_other_topics": [_named(each) for each in strange],
+            "unreadable": [str(each.ref.id) for each in found.unreadable],
+            "orphans": [*(orphan.info.key for orphan in found.rest), *(info.key for info in aside)],
         }
         _show_verdict(output, report)
-        return not bad
+        return not bad and not lost and not found.unreadable
 
     if not run(work()):
         raise typer.Exit(1)
@@ -172,49 +172,122 @@ def _show_verdict(output: Output, report: dict[str, Any]) -> None:
         return
     for damage in report["damaged"]:
         write_line(f"damaged: {damage['topic']} {damage['segment']}: {'; '.join(damage['faults'])}")
+    for row in report["lost"]:
+        write_line(f"lost to the catalogue: {_line(row)}")
+    for row in report["of_other_topics"]:
+        write_line(f"of a topic that is not here: {_line(row)}")
+    for id in report["unreadable"]:
+        write_line(f"nobody names, and its manifest cannot be read: {id}")
     for key in report["orphans"]:
         write_line(f"nobody names: {key}")
-    damaged, orphans = len(report["damaged"]), len(report["orphans"])
-    write_line(f"{report['segments']} segments, {damaged} damaged, {orphans} objects that nobody names")
+    damaged, lost, orphans = (len(report[kind]) for kind in ("damaged", "lost", "orphans"))
+    write_line(f"{report['segments']} segments, {damaged} damaged, {lost} lost, {orphans} objects that nobody names")
+
+
+def _named(found: FinishedSegment) -> dict[str, Any]:
+    name, segment = found
+    place = {"topic": name.topic, "topic_id": str(name.topic_id), "partition": name.partition}
+    return {**place, "start": segment.start_offset, "end": segment.end_offset, "segment": str(segment.id)}
+
+
+def _line(row: dict[str, Any]) -> str:
+    return f"{row['topic']}-{row['partition']} offsets {row['start']} to {row['end']}, {row['segment']}"
+
+
+async def _by_topic(
+    pool: Pool, segments: Iterable[FinishedSegment]
+) -> tuple[list[FinishedSegment], list[FinishedSegment]]:
+    """Segments of topics that the cluster has, and those of others."""
+    ids: dict[str, Uuid | None] = {}
+    here: list[FinishedSegment] = []
+    elsewhere: list[FinishedSegment] = []
+    for each in segments:
+        topic = each.name.topic
+        if topic not in ids:
+            try:
+                ids[topic] = (await pool.topic(topic)).id
+            except UnknownTopicOrPartition:
+                ids[topic] = None
+        (here if ids[topic] == each.name.topic_id else elsewhere).append(each)
+    return here, elsewhere
 
 
 @app.command("repair")
 def repair(
     url: Url,
     option: StoreOptions = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it they are only listed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; without it is only listed what would be done.")] = False,
+    of_other_topics: Annotated[
+        bool, typer.Option("--of-other-topics", help="Also remove segments of topics that the cluster does not have.")
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: OutputOption = Output.TABLE,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Remove the objects that no event of the catalogue names.
+    """Put segments back that the catalogue has lost, and remove the other objects that no event of it names.
 
-    What was stored in the meantime is looked up again before anything goes.
+    A segment that is whole and of a topic that is here is put back, never removed. What was stored in the meantime is
+    looked up again before anything is done.
 
     Example: `kavka tiers repair --url file:///srv/tiers --yes`
     """
 
     async def work() -> None:
-        from kavka.tiered.scrub import orphans
+        from kavka.tiered.scrub import orphans, unnamed
 
         with opened(url, option, None) as store:
-            before = await _catalogue_at(bootstrap, int(timeout * 1000))
-            suspects = [orphan async for orphan in orphans(store, before.partitions.values())]
-            after = await _catalogue_at(bootstrap, int(timeout * 1000))
-            known = {segment.id for held in after.partitions.values() for segment in held.segments()}
-            if suspects and not known:
-                raise CommandError("the catalogue names no segment at all, so it may be lost: nothing is removed")
-            going = [orphan.info.key for orphan in suspects if orphan.ref.id not in known]
-            if yes and going:
-                await store.objects.delete(going)
+            async with Pool(bootstrap, client_id=REPAIR_CLIENT, timeout_ms=int(timeout * 1000)) as pool:
+                before = await read_catalogue(pool)
+                suspects = [orphan async for orphan in orphans(store, before.partitions.values())]
+                after = await read_catalogue(pool)
+                known = {segment.id for held in after.partitions.values() for segment in held.segments()}
+                left = [orphan for orphan in suspects if orphan.ref.id not in known]
+                found = await unnamed(store, left)
+                lost, strange = await _by_topic(pool, found.segments)
+                if suspects and not known and not lost:
+                    raise CommandError("the catalogue names no segment at all, so it may be lost: nothing is removed")
+                kept = {each.segment.id for each in (lost if of_other_topics else found.segments)}
+                kept |= {each.ref.id for each in found.unreadable}
+                going = [orphan.info.key for orphan in left if orphan.ref.id not in kept]
+                if yes:
+                    await _put_back(pool, after, lost)
+                    if going:
+                        await store.objects.delete(going)
+                going += [info.key for info in await store.objects.abandoned(remove=yes)]
+        restored = [_named(each) for each in lost]
         if output is Output.JSON:
-            print_json({"removed" if yes else "found": going})
+            print_json({"removed" if yes else "found": going, "put_back" if yes else "lost": restored})
             return
+        for row in restored:
+            write_line(f"lost to the catalogue: {_line(row)}")
         for key in going:
             write_line(key)
-        note(f"{len(going)} objects {'removed' if yes else 'that nobody names; --yes removes them'}")
+        for unreadable in found.unreadable:
+            note(f"segment {unreadable.ref.id} of {unreadable.ref.name} is left: {unreadable.reason}")
+        if strange and not of_other_topics:
+            note(f"{len(strange)} segments of topics that are not here are left; --of-other-topics removes them")
+        if yes:
+            note(f"{len(restored)} segments put back, {len(going)} objects removed")
+        else:
+            note(f"{len(restored)} segments are lost, nobody names {len(going)} objects; --yes puts back and removes")
 
     run(work())
+
+
+async def _put_back(pool: Pool, catalogue: Catalogue, lost: Iterable[FinishedSegment]) -> None:
+    """Write to the catalogue that segments were copied."""
+    from kavka.catalog.machine import segment_event, update_event
+    from kavka.catalog.records import encode_event
+
+    began, ended = SegmentState.COPY_SEGMENT_STARTED, SegmentState.COPY_SEGMENT_FINISHED
+    async with Producer(pool) as producer:
+        for name, segment in lost:
+            home = catalogue.metadata_partition_of(name.topic_id, name.partition)
+            start = segment_event(name, segment._replace(state=began, custom_metadata=None))
+            await producer.send(METADATA, encode_event(start), partition=home)
+            finish = update_event(name, segment._replace(state=ended))
+            await producer.send(METADATA, encode_event(finish), partition=home)
+        await producer.flush()
 
 
 @app.command("rehydrate")
@@ -255,23 +328,6 @@ def rehydrate(
 # -- what they share
 
 
-@contextmanager
-def opened(url: str, options: list[str] | None, keys_file: Path | None) -> Iterator[SegmentStore]:
-    """The segments of a store."""
-    from kavka.tiered.objects.opening import open_segments
-    from kavka.tiered.objects.sealing import KeyRing, Sealing
-
-    keys = KeyRing.parse(keys_file.read_text(encoding="utf-8")) if keys_file is not None else None
-    with ThreadPoolExecutor(4) as threads:
-        given = key_values(options or (), "--option")
-        yield open_segments(url, threads, options=given, sealing=Sealing(keys=keys))
-
-
-async def _catalogue_at(bootstrap: str, timeout_ms: int) -> Catalogue:
-    async with Pool(bootstrap, timeout_ms=timeout_ms) as pool:
-        return await read_catalogue(pool)
-
-
 async def read_catalogue(pool: Pool) -> Catalogue:
     """The catalogue as it is now, read as any client reads a topic."""
     from kavka.catalog.machine import Catalogue
@@ -288,7 +344,17 @@ async def read_catalogue(pool: Pool) -> Catalogue:
     return catalogue
 
 
-def _chosen(catalogue: Catalogue, topics: Iterable[str] | None) -> list[PartitionSegments]:
+async def _chosen(pool: Pool, topics: Iterable[str] | None, partition: int | None = None) -> list[PartitionSegments]:
+    """What the catalogue has of topics, and of one of their partitions; one that nobody knows is an error."""
     wanted = set(topics or ())
-    found = [held for held in catalogue.partitions.values() if not wanted or held.name.topic in wanted]
+    catalogue = await read_catalogue(pool)
+    found = [
+        held
+        for held in catalogue.partitions.values()
+        if (not wanted or held.name.topic in wanted) and partition in (None, held.name.partition)
+    ]
+    for topic in sorted(wanted - {held.name.topic for held in found}):
+        there = len((await pool.topic(topic)).partitions)
+        if partition is not None and partition >= there:
+            raise CommandError(f"topic {topic} has no partition {partition}")
     return sorted(found, key=lambda held: (held.name.topic, held.name.partition))

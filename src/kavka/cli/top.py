@@ -28,7 +28,7 @@ def top(
     ] = None,
     most: Annotated[int, typer.Option("--rows", metavar="N", min=1, help="How many of each kind.")] = 10,
     output: OutputOption = Output.TABLE,
-    timeout: Timeout = 10.0,
+    timeout: Timeout = 2.0,
 ) -> None:
     """Show what the cluster is busy with: rates, the lag of groups, the busiest partitions and clients.
 

@@ -10,7 +10,7 @@ from kavka.client.group_link import GroupLink
 from kavka.client.pool import Pool
 from kavka.client.view import error_for, raise_for
 from kavka.model.errors import KafkaError
-from kavka.model.share import ACKNOWLEDGED, ARCHIVED, AVAILABLE, SharePartitionKey
+from kavka.model.share import ACKNOWLEDGED, ARCHIVED, ARCHIVING, AVAILABLE, SharePartitionKey
 from kavka.model.types import TopicPartition
 from kavka.protocol.schemas import alter_share_group_offsets as altering
 from kavka.protocol.schemas import delete_share_group_offsets as forgetting
@@ -39,6 +39,12 @@ class SharePartitionState(NamedTuple):
     archived: int
     delivered_before: int
     """Available again: they were released, or their acquisition lock expired."""
+    done: tuple[tuple[int, int], ...]
+    """First and last offsets of the records that nobody gets any more: accepted, archived or about to be."""
+
+    def is_done(self, offset: int) -> bool:
+        """Whether nobody gets a record any more."""
+        return offset < self.start_offset or any(first <= offset <= last for first, last in self.done)
 
 
 class ShareGroupsAdmin:
@@ -132,8 +138,12 @@ def _first_code(answer: Any) -> int:
 def _state(row: reading.PartitionResult) -> SharePartitionState:
     if row.error_code:
         raise error_for(row.error_code, row.error_message)
-    counts = {ACKNOWLEDGED: 0, ARCHIVED: 0, AVAILABLE: 0}
+    counts = {ACKNOWLEDGED: 0, ARCHIVING: 0, ARCHIVED: 0, AVAILABLE: 0}
+    done: list[tuple[int, int]] = []
     for batch in row.state_batches:
         if batch.delivery_state in counts:
             counts[batch.delivery_state] += batch.last_offset - batch.first_offset + 1
-    return SharePartitionState(row.start_offset, counts[ACKNOWLEDGED], counts[ARCHIVED], counts[AVAILABLE])
+        if batch.delivery_state in (ACKNOWLEDGED, ARCHIVING, ARCHIVED):
+            done.append((batch.first_offset, batch.last_offset))
+    archived = counts[ARCHIVING] + counts[ARCHIVED]
+    return SharePartitionState(row.start_offset, counts[ACKNOWLEDGED], archived, counts[AVAILABLE], tuple(done))

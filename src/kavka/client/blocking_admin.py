@@ -59,6 +59,7 @@ class Admin:
     describe_group = _Blocking(_admin.Admin.describe_group)
     describe_groups = _Blocking(_admin.Admin.describe_groups)
     group_offsets = _Blocking(_admin.Admin.group_offsets)
+    offsets_of_groups = _Blocking(_admin.Admin.offsets_of_groups)
     alter_group_offsets = _Blocking(_admin.Admin.alter_group_offsets)
     delete_group_offsets = _Blocking(_admin.Admin.delete_group_offsets)
     delete_group = _Blocking(_admin.Admin.delete_group)

@@ -70,9 +70,13 @@ class ShareConsumer:
         """Acknowledge a record as accepted: it is dealt with."""
         self.acknowledge(record, "accept")
 
-    def release(self, record: ShareRecord) -> None:
-        """Acknowledge a record as released: it is available to other members again."""
-        self.acknowledge(record, "release")
+    def release(self, record: ShareRecord, *, delay_ms: int | None = None) -> None:
+        """Acknowledge a record as released: it is available to other members again, after a delay if one is given."""
+
+        async def say() -> None:
+            self._inner.release(record, delay_ms=delay_ms)
+
+        self._client.run(say())
 
     def reject(self, record: ShareRecord) -> None:
         """Acknowledge a record as rejected: it is archived, and not delivered again."""

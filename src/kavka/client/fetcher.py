@@ -67,11 +67,11 @@ class Assigned:
         "topic_partition",
     )
 
-    def __init__(self, topic_partition: TopicPartition, position: int) -> None:
+    def __init__(self, topic_partition: TopicPartition, position: int, leader_epoch: int = -1) -> None:
         self.topic_partition = topic_partition
         self.position = position
         self.fetch_at = position
-        self.last_fetched_epoch = -1
+        self.last_fetched_epoch = leader_epoch
         self.buffered = 0
         self.failed_attempts = 0
         self.not_before = 0.0
@@ -126,9 +126,9 @@ class Fetcher:
             self.assigned.pop(tp, None)
         self._notify()
 
-    def seek(self, tp: TopicPartition, offset: int) -> None:
-        """Read an assigned partition from another offset on."""
-        self.assigned[tp] = Assigned(tp, offset)
+    def seek(self, tp: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
+        """Read one partition from an offset on; what comes before was written under the epoch, if that is known."""
+        self.assigned[tp] = Assigned(tp, offset, leader_epoch)
         self._look_around()
 
     def wake(self) -> None:

@@ -9,9 +9,11 @@ from itertools import count
 from typing import Final, NamedTuple
 
 from kavka.client.group_link import GroupLink
+from kavka.client.pool import Pool
 from kavka.client.view import error_for
 from kavka.model.errors import StaleMemberEpoch, UnstableOffsetCommit
 from kavka.model.types import TopicPartition
+from kavka.protocol.schema import declared
 from kavka.protocol.schemas.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -121,6 +123,29 @@ async def fetch_offsets(
             if row.committed_offset >= 0
         }
     raise AssertionError("unreachable")
+
+
+async def offsets_of_many(
+    pool: Pool, coordinator: int, group_ids: Sequence[str]
+) -> dict[str, dict[TopicPartition, int]]:
+    """How far groups of one coordinator have read, as far as is settled now; groups that it does not tell are left out.
+
+    Raises KafkaError if nobody answers.
+    """
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=id_, topics=None) for id_ in group_ids])
+    connection = await pool.node(coordinator)
+    version = connection.version(declared(OffsetFetchRequest).key, at_most=BY_NAME_UNTIL)
+    answer = await connection.request(request, OffsetFetchResponse, version=version, timeout_ms=pool.timeout_ms)
+    return {
+        group.group_id: {
+            TopicPartition(topic.name, row.partition_index): row.committed_offset
+            for topic in group.topics
+            for row in topic.partitions
+            if row.committed_offset >= 0 and not row.error_code
+        }
+        for group in answer.groups
+        if not group.error_code
+    }
 
 
 def _indexes(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

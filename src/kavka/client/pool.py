@@ -122,9 +122,9 @@ class Pool:
             raise BrokerNotAvailable(f"node {node} is not in the cluster")
         return await self._open((known.host, known.port), lane)
 
-    async def any(self) -> Connection:
+    async def any(self, lane: object = None) -> Connection:
         """A connection to some node: an open one if there is one, else the first that can be reached."""
-        lines = [line for (_, lane), line in self._lines.items() if lane is None]
+        lines = [line for (_, of), line in self._lines.items() if of == lane]
         idle = [connection for line in lines if (connection := line.connection) is not None]
         if idle:
             return min(idle, key=lambda connection: connection.in_flight)
@@ -135,13 +135,19 @@ class Pool:
         failure: KafkaError | None = None
         for address in addresses:
             try:
-                return await self._open(address)
+                return await self._open(address, lane)
             except KafkaError as error:
                 failure = error
         raise failure or NetworkException("no address to connect to")
 
     async def request(
-        self, request: Any, response: type[R], *, node: int | None = None, timeout_ms: int | None = None
+        self,
+        request: Any,
+        response: type[R],
+        *,
+        node: int | None = None,
+        timeout_ms: int | None = None,
+        lane: object = None,
     ) -> R:
         """Ask a node, or any node, and try again while the network fails, for as long as the timeout allows."""
         loop = asyncio.get_running_loop()
@@ -151,7 +157,7 @@ class Pool:
         for attempt in count(1):
             try:
                 async with asyncio.timeout_at(deadline):  # a broker may be left alone for longer
-                    connection = await (self.any() if node is None else self.node(node))
+                    connection = await (self.any(lane) if node is None else self.node(node, lane))
                 return await connection.request(request, response, timeout_ms=limit)
             except TimeoutError:
                 raise failure from None

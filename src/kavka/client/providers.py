@@ -9,7 +9,6 @@ import importlib
 import os
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from kavka.model.properties import parse_properties
@@ -80,11 +79,15 @@ def _environment(path: str, key: str) -> str:
 
 def _file(path: str, key: str) -> str:
     """A key of a properties file."""
+    from pathlib import Path
+
     return parse_properties(Path(path).read_text(encoding="utf-8"))[key]
 
 
 def _directory(path: str, key: str) -> str:
     """A file of a directory, whole, as Kubernetes mounts secrets."""
+    from pathlib import Path
+
     if Path(key).name != key:
         raise LookupError(f"{key} is not a file of {path}")
     return (Path(path) / key).read_text(encoding="utf-8")

@@ -138,6 +138,14 @@ class ShareConsumer:
                 if self._own_pool:
                     await self._pool.close()
 
+    async def start(self) -> Self:
+        """Join, for whoever has no `async with` block; the same task calls `stop` at the end."""
+        return await self.__aenter__()
+
+    async def stop(self) -> None:
+        """Leave, as the end in order of an `async with` block does."""
+        await self.__aexit__(None, None, None)
+
     # -- reading ------------------------------------------------------------------------------------
 
     @property
@@ -182,9 +190,12 @@ class ShareConsumer:
         """Acknowledge a record as accepted: it is dealt with."""
         self.acknowledge(record, "accept")
 
-    def release(self, record: ShareRecord) -> None:
-        """Acknowledge a record as released: it is available to other members again."""
-        self.acknowledge(record, "release")
+    def release(self, record: ShareRecord, *, delay_ms: int | None = None) -> None:
+        """Acknowledge a record as released: it is available to other members again.
+
+        With a delay only after that, as far as the group's `kavka.share.redelivery.delay.max.ms` allows.
+        """
+        self._say(record, RELEASE, -1 if delay_ms is None else delay_ms)
 
     def reject(self, record: ShareRecord) -> None:
         """Acknowledge a record as rejected: it is archived, and not delivered again."""
@@ -192,10 +203,13 @@ class ShareConsumer:
 
     def acknowledge(self, record: ShareRecord, how: Acknowledgement) -> None:
         """Acknowledge an acquired record; that is sent with the next request, or by `commit`."""
+        self._say(record, TYPES[how])
+
+    def _say(self, record: ShareRecord, what: int, delay_ms: int = -1) -> None:
         tp = TopicPartition(record.topic, record.partition)
         if self._given.get(tp, {}).pop(record.offset, None) is None:
             raise ValueError(f"{tp} at offset {record.offset} was not acquired, or is acknowledged already")
-        self._holder[tp].say(tp, [record.offset], TYPES[how])
+        self._holder[tp].say(tp, [record.offset], what, delay_ms)
 
     async def renew(self) -> None:
         """Renew the acquisition locks of all records that are not acknowledged yet; raises KafkaError."""

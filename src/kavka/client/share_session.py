@@ -79,6 +79,8 @@ class ShareSession:
         self.wanted: frozenset[TopicPartition] = frozenset()
         self.said: Said = {}
         """The acknowledgements that the next request carries."""
+        self._delays: dict[TopicPartition, dict[int, int]] = {}
+        """How long those of them that are released shall wait, where that was said."""
         self.lock_ms = 30_000
         """The duration of an acquisition lock, as the node said last."""
         self._known: dict[TopicPartition, Uuid] = {}
@@ -91,9 +93,12 @@ class ShareSession:
         self._member_id = member_id
         self._options = options
 
-    def say(self, tp: TopicPartition, offsets: Iterable[int], what: int) -> None:
-        """Acknowledge records with the next request."""
-        self.said.setdefault(tp, {}).update(dict.fromkeys(offsets, what))
+    def say(self, tp: TopicPartition, offsets: Iterable[int], what: int, delay_ms: int = -1) -> None:
+        """Acknowledge records with the next request; those that are released may be told how long to wait."""
+        for offset in offsets:
+            self.said.setdefault(tp, {})[offset] = what
+            if delay_ms >= 0:
+                self._delays.setdefault(tp, {})[offset] = delay_ms
 
     async def fetch(self) -> Fetched:
         """Send the acknowledgements, and fetch more records; raises KafkaError."""
@@ -138,8 +143,10 @@ class ShareSession:
         topics: dict[Uuid, list[fetching.FetchPartition]] = {}
         for tp in dict.fromkeys([*sorted(tp for tp, id_ in wanted.items() if known.get(tp) != id_), *said]):
             rows = [
-                fetching.AcknowledgementBatch(first_offset=first, last_offset=end, acknowledge_types=types)
-                for first, end, types in ranges(said.get(tp, {}))
+                fetching.AcknowledgementBatch(
+                    first_offset=first, last_offset=end, acknowledge_types=types, redelivery_delay_ms=delay_ms
+                )
+                for first, end, types, delay_ms in self._ranges(tp, said.get(tp, {}))
             ]
             row = fetching.FetchPartition(partition_index=tp.partition, acknowledgement_batches=rows)
             topics.setdefault(ids[tp], []).append(row)
@@ -176,8 +183,10 @@ class ShareSession:
         topics: dict[Uuid, list[acknowledging.AcknowledgePartition]] = {}
         for tp, offsets in said.items():
             rows = [
-                acknowledging.AcknowledgementBatch(first_offset=first, last_offset=end, acknowledge_types=types)
-                for first, end, types in ranges(offsets)
+                acknowledging.AcknowledgementBatch(
+                    first_offset=first, last_offset=end, acknowledge_types=types, redelivery_delay_ms=delay_ms
+                )
+                for first, end, types, delay_ms in self._ranges(tp, offsets)
             ]
             row = acknowledging.AcknowledgePartition(partition_index=tp.partition, acknowledgement_batches=rows)
             topics.setdefault(self._known.get(tp) or self._id(tp), []).append(row)
@@ -206,6 +215,10 @@ class ShareSession:
             for row in topic.partitions
         }
 
+    def _ranges(self, tp: TopicPartition, said: Mapping[int, int]) -> list[tuple[int, int, list[int], int]]:
+        delays = self._delays.get(tp, {})
+        return ranges(said, {offset: delays.pop(offset) for offset in said if offset in delays})
+
     def _id(self, tp: TopicPartition) -> Uuid:
         return self._pool.view.topics[tp.topic].id
 
@@ -220,6 +233,7 @@ class ShareSession:
 
     def _lose(self, error: KafkaError) -> Outcomes:
         said, self.said = self.said, {}
+        self._delays.clear()
         return dict.fromkeys(said, error)
 
     # -- answers ------------------------------------------------------------------------------------
@@ -282,14 +296,15 @@ class ShareSession:
         return [] if batch.is_control else record_fields(data, batch)
 
 
-def ranges(said: Mapping[int, int]) -> list[tuple[int, int, list[int]]]:
-    """Neighbouring offsets as one batch: with one type if all are alike, else with one for each."""
-    found: list[tuple[int, int, list[int]]] = []
+def ranges(said: Mapping[int, int], delays: Mapping[int, int]) -> list[tuple[int, int, list[int], int]]:
+    """Neighbouring offsets with one delay as one batch: with one type if all are alike, else with one for each."""
+    found: list[tuple[int, int, list[int], int]] = []
     for offset in sorted(said):
-        if found and found[-1][1] + 1 == offset:
-            first, _, types = found[-1]
+        delay_ms = delays.get(offset, -1)
+        if found and found[-1][1] + 1 == offset and found[-1][3] == delay_ms:
+            first, _, types, _ = found[-1]
             types.append(said[offset])
-            found[-1] = (first, offset, types)
+            found[-1] = (first, offset, types, delay_ms)
         else:
-            found.append((offset, offset, [said[offset]]))
-    return [(first, last, types[:1] if len(set(types)) == 1 else types) for first, last, types in found]
+            found.append((offset, offset, [said[offset]], delay_ms))
+    return [(first, last, types[:1] if len(set(types)) == 1 else types, delay) for first, last, types, delay in found]

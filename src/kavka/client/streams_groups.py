@@ -24,6 +24,8 @@ class StreamsTask:
     partition: int
     active: TaskOwner | None
     standby: tuple[TaskOwner, ...]
+    next: TaskOwner | None = None
+    """The member that shall have it active, as long as it has not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class StreamsSubtopology:
 
 @dataclass(frozen=True, slots=True)
 class StreamsTopology:
-    """The topology of a streams group, with its tasks as far as somebody has them."""
+    """The topology of a streams group, with its tasks as far as somebody has them or shall have them."""
 
     epoch: int
     subtopologies: tuple[StreamsSubtopology, ...]
@@ -52,12 +54,16 @@ def topology_of(group: DescribedGroup) -> StreamsTopology | None:
         return None
     active: dict[tuple[str, int], TaskOwner] = {}
     standby: dict[tuple[str, int], list[TaskOwner]] = {}
+    awaited: dict[tuple[str, int], TaskOwner] = {}
     for member in group.members:
         owner = TaskOwner(member.member_id, member.process_id, member.client_id)
         for task in _tasks(member.assignment.active_tasks):
             active[task] = owner
         for task in _tasks(member.assignment.standby_tasks):
             standby.setdefault(task, []).append(owner)
+        for task in _tasks(member.target_assignment.active_tasks):
+            awaited[task] = owner
+    awaited = {task: owner for task, owner in awaited.items() if owner != active.get(task)}
     return StreamsTopology(
         group.topology.epoch,
         tuple(
@@ -70,9 +76,9 @@ def topology_of(group: DescribedGroup) -> StreamsTopology | None:
                 repartition_sink_topics=tuple(subtopology.repartition_sink_topics),
                 changelog_topics={topic.name: topic.partitions for topic in subtopology.state_changelog_topics},
                 tasks=tuple(
-                    StreamsTask(partition, active.get((id_, partition)), tuple(standby.get((id_, partition), ())))
-                    for id_, partition in sorted({*active, *standby})
-                    if id_ == subtopology.subtopology_id
+                    StreamsTask(task[1], active.get(task), tuple(standby.get(task, ())), awaited.get(task))
+                    for task in sorted({*active, *standby, *awaited})
+                    if task[0] == subtopology.subtopology_id
                 ),
             )
             for subtopology in group.topology.subtopologies or ()

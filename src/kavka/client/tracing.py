@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypedDict, Unpack
 
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer, TracerProvider, get_current_span
@@ -16,7 +16,9 @@ from opentelemetry.trace import get_tracer as tracer_of
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from kavka.client.batching import Delivery
-from kavka.client.producer import Producer
+from kavka.client.pool import Pool
+from kavka.client.producer import Acks, Codec, Producer
+from kavka.model.clock import Clock
 from kavka.model.errors import KafkaError
 from kavka.records.batch import Header
 
@@ -46,6 +48,29 @@ class Traced(Protocol):
         """What its producer said beside it."""
 
 
+class ProducerOptions(TypedDict, total=False):
+    """The options of a `Producer`, which says what they mean."""
+
+    acks: Acks
+    idempotence: bool | None
+    codec: Codec
+    compression_level: int | None
+    linger_ms: int
+    batch_bytes: int
+    max_request_bytes: int
+    buffer_bytes: int
+    max_in_flight: int
+    request_timeout_ms: int
+    delivery_timeout_ms: int
+    max_block_ms: int
+    transactional_id: str | None
+    transaction_timeout_ms: int
+    two_phase_commit: bool
+    client_id: str
+    security: Mapping[str, Any] | None
+    clock: Clock | None
+
+
 class TracedProducer(Producer):
     """A producer each of whose records has a span, from `send` to the acknowledgement, and says so in its headers.
 
@@ -57,8 +82,14 @@ class TracedProducer(Producer):
     The span is a child of the one that is current, if any.
     """
 
-    def __init__(self, *arguments: Any, tracer_provider: TracerProvider | None = None, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    def __init__(
+        self,
+        bootstrap: str | Iterable[str] | Pool,
+        *,
+        tracer_provider: TracerProvider | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        super().__init__(bootstrap, **options)
         self._tracer = _tracer(tracer_provider)
 
     async def send(
@@ -101,8 +132,13 @@ def with_trace(headers: Sequence[Header], span: Span | None = None) -> list[Head
 
 def context_of(record: Traced) -> Context:
     """The trace that a record belongs to; an empty context if it says nothing, or something wrong."""
+    return context_in(record.headers)
+
+
+def context_in(headers: Iterable[Header]) -> Context:
+    """The same, by a record's headers."""
     found: dict[str, str] = {}
-    for name, value in record.headers:
+    for name, value in headers:
         if name in HEADERS and value is not None:
             found[name] = value.decode("ascii", "replace")
     return W3C.extract(found, Context())

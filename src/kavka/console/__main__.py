@@ -17,7 +17,10 @@ NICENESS: Final = 5
 def main() -> None:
     """Serve until the node, which is at the other end of standard input, is gone."""
     settings = read_settings(sys.stdin.buffer.readline())
-    secrets = [text for name, text in settings.security.items() if "password" in name or "jaas" in name]
+    told = [*settings.security.items(), *settings.registry_options.items(), *settings.tls.items()]
+    secrets = [
+        text for name, text in told if any(word in name for word in ("password", "jaas", "auth.", "keystore.key"))
+    ]
     set_up_logging(settings.log_level, settings.log_format, secrets=secrets)
     os.nice(NICENESS)
     from kavka.console.server import serve

@@ -13,11 +13,23 @@ from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kavka.console.pages import groups, nodes, overview, probes, schemas, security, signing, tiers, topic, topics
+from kavka.console.pages import (
+    groups,
+    nodes,
+    overview,
+    pipelines,
+    probes,
+    schemas,
+    security,
+    signing,
+    tiers,
+    topic,
+    topics,
+)
 from kavka.console.rendering import HERE
 from kavka.console.sessions import Sessions
 from kavka.console.settings import ConsoleSettings
@@ -93,25 +105,14 @@ def own_names(settings: ConsoleSettings, host: str) -> frozenset[str]:
     return frozenset(name.lower() for name in names if name)
 
 
-def make_app(settings: ConsoleSettings, host: str = "") -> Starlette:
-    """The console of a cluster."""
-    console = Console(settings, Sessions(settings))
-
-    @asynccontextmanager
-    async def life(app: Starlette) -> AsyncIterator[None]:
-        async with asyncio.TaskGroup() as tasks:
-            watching = tasks.create_task(console.sessions.run())
-            yield
-            watching.cancel()
-        await console.sessions.close()
-
+def _routes() -> list[BaseRoute]:
     def get(path: str, handler: Any, **options: Any) -> Route:
         return Route(path, Page(handler, **options), methods=["GET"])
 
     def post(path: str, handler: Any, **options: Any) -> Route:
         return Route(path, Page(handler, **options), methods=["POST"])
 
-    routes = [
+    return [
         get("/", overview.show),
         get("/topics", topics.show),
         get("/topics/{topic}", topic.messages),
@@ -130,6 +131,8 @@ def make_app(settings: ConsoleSettings, host: str = "") -> Starlette:
         get("/nodes", nodes.show),
         get("/security", security.show),
         get("/schemas", schemas.show),
+        get("/pipelines", pipelines.show),
+        get("/pipeline", pipelines.flow),
         get("/tiers", tiers.show),
         get("/series", overview.series),
         get("/sign-in", signing.form, public=True),
@@ -141,6 +144,20 @@ def make_app(settings: ConsoleSettings, host: str = "") -> Starlette:
         Mount("/static", StaticFiles(directory=HERE / "static")),
         Route("/{rest:path}", Page(overview.nothing, public=True), methods=["GET"]),
     ]
-    app = Starlette(routes=routes, middleware=[Middleware(Guarded, hosts=own_names(settings, host))], lifespan=life)
+
+
+def make_app(settings: ConsoleSettings, host: str = "") -> Starlette:
+    """The console of a cluster."""
+    console = Console(settings, Sessions(settings))
+
+    @asynccontextmanager
+    async def life(app: Starlette) -> AsyncIterator[None]:
+        async with asyncio.TaskGroup() as tasks:
+            watching = tasks.create_task(console.sessions.run())
+            yield
+            watching.cancel()
+        await console.sessions.close()
+
+    app = Starlette(routes=_routes(), middleware=[Middleware(Guarded, hosts=own_names(settings, host))], lifespan=life)
     app.state.console = console
     return app

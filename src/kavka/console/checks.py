@@ -102,7 +102,7 @@ def addresses(seen: Seen) -> Iterator[Finding]:
                 Level.PROBLEM,
                 "nodes",
                 f"{where} cannot be reached: {reached.error}",
-                "set advertised.listeners (kavka serve --advertise) to a name that clients can reach",
+                "start it if it is down, or set advertised.listeners (kavka serve --advertise) to what clients reach",
             )
         elif reached.cluster_id != seen.cluster_id:
             yield Finding(
@@ -127,7 +127,7 @@ def addresses(seen: Seen) -> Iterator[Finding]:
 def quorum(seen: Seen) -> Iterator[Finding]:
     """Whether the metadata quorum works, and how many voters it can lose."""
     if seen.quorum is None:
-        do = "start controllers until a majority of the voters is up; kavka cluster quorum shows them"
+        do = "start controllers until a majority of the voters is up; kavka cluster describe shows who is away"
         yield Finding(Level.PROBLEM, "quorum", seen.quorum_error or "no leader", do)
         return
     voters, late = seen.quorum.voters, []
@@ -156,7 +156,8 @@ def quorum(seen: Seen) -> Iterator[Finding]:
 
 def partitions(seen: Seen) -> Iterator[Finding]:
     """Partitions that nobody leads, that take no writes, or that lack a replica."""
-    offline, refusing, lacking, single, count = [], [], [], 0, 0
+    offline, unheard, refusing, lacking, single, count = [], [], [], [], 0, 0
+    away = {reached.node.id for reached in seen.reached if reached.error is not None}
     for topic in sorted(seen.topics.values(), key=attrgetter("name")):
         for partition in topic.partitions:
             count += 1
@@ -164,6 +165,8 @@ def partitions(seen: Seen) -> Iterator[Finding]:
             single += replicas == 1 and len(seen.reached) > 1 and not topic.internal
             if partition.leader < 0:
                 offline.append(name)
+            elif partition.leader in away:
+                unheard.append(name)
             elif isr < min(seen.min_isr.get(topic.name, 1), replicas):
                 refusing.append(name)
             elif isr < replicas:
@@ -171,6 +174,9 @@ def partitions(seen: Seen) -> Iterator[Finding]:
     if offline:
         do = "start the brokers that have them; kavka topics describe shows which"
         yield Finding(Level.PROBLEM, "partitions", f"{_named(offline)} without a leader", do)
+    if unheard:
+        what = f"{_named(unheard)} led by a node that cannot be reached"
+        yield Finding(Level.PROBLEM, "partitions", what, "see what is found of nodes and the quorum")
     if refusing:
         do = "start the brokers that are missing: until then acks=all is refused"
         yield Finding(Level.PROBLEM, "partitions", f"{_named(refusing)} with an ISR below min.insync.replicas", do)
@@ -178,9 +184,9 @@ def partitions(seen: Seen) -> Iterator[Finding]:
         do = "start or unburden the brokers that lag; kavka topics describe --under-replicated"
         yield Finding(Level.WARNING, "partitions", f"{_named(lacking)} under-replicated", do)
     if single:
-        do = "kavka topics reassign TOPIC --to NODE,NODE,NODE gives them more"
+        do = "kavka topics reassign TOPIC --to NODE,NODE,NODE --replication-factor 3 --execute gives them more"
         yield Finding(Level.WARNING, "partitions", f"{single} with one replica only: a lost disk loses them", do)
-    if not (offline or refusing or lacking):
+    if not (offline or unheard or refusing or lacking):
         yield Finding(Level.OK, "partitions", f"{count}, all with a leader and every replica in sync")
 
 

@@ -35,7 +35,11 @@ class Decoded(NamedTuple):
     """The beginning, on one line."""
     size: int
     cut: bool
-    schema_id: int | None = None
+    schema_id: int | str | None = None
+    format: str = ""
+    """Of the schema, if it was read by one."""
+    problem: str = ""
+    """Why it could not be read by the schema that it names."""
 
 
 def visible(text: str) -> str:

@@ -22,7 +22,7 @@ from kavka.client import (
 )
 from kavka.client.security import SecuredBootstrap
 from kavka.console.checks import Health, Reached, Seen
-from kavka.console.scraping import get, numbers
+from kavka.console.scraping import get, samples
 
 MIN_ISR: Final = "min.insync.replicas"
 
@@ -104,10 +104,9 @@ def _page(address: str, seconds: float) -> Health:
     """What a node's page says; it is asked in a thread."""
     try:
         status, ready = get(address, "/readyz", seconds)
-        _, text = get(address, "/metrics", seconds)
+        found = samples(address, seconds)
     except OSError as error:
         return Health(address, error=str(error))
-    found = numbers(text)
     told = found.get("kavka_time_seconds")
     ahead = None if told is None else told - time.time()
     return Health(address, None, None if status == 200 else ready.strip(), found, ahead)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from time import monotonic
 from typing import Final
 
 from kavka.client import LATEST, Admin, ClusterView, GroupListing, KafkaError, Pool, TopicPartition
 from kavka.console.rates import Look, clients_of
-from kavka.console.scraping import get, numbers
+from kavka.console.scraping import samples
 
-MOST_GROUPS: Final = 200
-"""Of so many groups it is asked how far they have read."""
+MOST_SHARE_GROUPS: Final = 200
+"""Of so many share groups it is asked how much they have left: each takes a request."""
 AT_ONCE: Final = 16
 
 
@@ -33,25 +34,32 @@ async def look(
         for index, partition in topic.partitions.items()
         if partition.leader >= 0
     }
-    ends = await _ends(admin, list(leaders), lacking)
-    sizes = await _sizes(admin, view, leaders, lacking)
-    groups = await _groups(admin, lacking)
-    gate = asyncio.Semaphore(AT_ONCE)
-    asked = await asyncio.gather(*(_read(admin, group, gate) for group in groups[:MOST_GROUPS]))
-    scraped = await asyncio.gather(*(asyncio.to_thread(get, page, "/metrics", seconds) for page in pages))
-    positions = {group.id: found for group, found in zip(groups, asked, strict=False)}
+    ends, sizes, groups = await asyncio.gather(  # together: each takes all its time if a node is away
+        _ends(admin, list(leaders), lacking), _sizes(admin, view, leaders, lacking), _groups(admin, lacking)
+    )
+    committed = await admin.offsets_of_groups(group for group in groups if group.type != "share")
+    shared = await _left(admin, [group.id for group in groups if group.type == "share"], lacking)
+    scraped = await asyncio.gather(*(_page(page, seconds, lacking) for page in pages))
     return Look(
         monotonic(),
         ends,
         sizes,
         leaders,
-        {id_: found for id_, found in positions.items() if isinstance(found, dict)},
-        clients_of(numbers(text) for _, text in scraped),
+        committed,
+        clients_of(scraped),
         view,
         groups,
-        {id_: found for id_, found in positions.items() if isinstance(found, int)},
+        shared,
         lacking,
     )
+
+
+async def _page(address: str, seconds: float, lacking: dict[str, str]) -> dict[str, float]:
+    try:
+        return await asyncio.to_thread(samples, address, seconds)
+    except OSError as error:
+        lacking[f"page {address}"] = f"the clients of the node at {address} ({error})"
+        return {}
 
 
 async def _ends(admin: Admin, partitions: list[TopicPartition], lacking: dict[str, str]) -> dict[TopicPartition, int]:
@@ -92,12 +100,18 @@ async def _groups(admin: Admin, lacking: dict[str, str]) -> list[GroupListing]:
         return []
 
 
-async def _read(admin: Admin, group: GroupListing, gate: asyncio.Semaphore) -> dict[TopicPartition, int] | int | None:
-    """How far a group has read, or of a share group how much is left; None where it does not tell."""
-    async with gate:
-        try:
-            if group.type == "share":
-                return sum(found.lag or 0 for found in (await admin.share_group_offsets(group.id)).values())
-            return {tp: found.offset for tp, found in (await admin.group_offsets(group.id)).items()}
-        except KafkaError:
-            return None  # it is gone, moves to another coordinator just now, or is none of the asker's business
+async def _left(admin: Admin, groups: Sequence[str], lacking: dict[str, str]) -> dict[str, int]:
+    """How much share groups have left; those that do not tell are left out."""
+    gate = asyncio.Semaphore(AT_ONCE)
+    left: dict[str, int] = {}
+
+    async def ask(group: str) -> None:
+        async with gate:
+            # It may be gone, move to another coordinator just now, or be none of the asker's business.
+            with contextlib.suppress(KafkaError):
+                left[group] = sum(found.lag or 0 for found in (await admin.share_group_offsets(group)).values())
+
+    await asyncio.gather(*map(ask, groups[:MOST_SHARE_GROUPS]))
+    if len(groups) > MOST_SHARE_GROUPS:
+        lacking["share groups"] = f"how much {len(groups) - MOST_SHARE_GROUPS} of {len(groups)} share groups have left"
+    return left

@@ -12,8 +12,10 @@ from typing import Any, Final, NamedTuple
 import re2
 
 from kavka.client import Consumer, ConsumerRecord, Last, Place, Pool, TopicPartition
-from kavka.console.decoding import Decoded, decode, visible
+from kavka.console.decoding import PREVIEW_BYTES, Decoded, decode, visible
+from kavka.console.values import Named, Readable, Values
 from kavka.model.errors import OffsetOutOfRange
+from kavka.model.pattern import MAX_WEIGHT, weigh
 
 Wanted = Callable[[ConsumerRecord], bool]
 
@@ -56,17 +58,28 @@ class Found:
     """By partition, where to read on."""
 
 
-def shown(record: ConsumerRecord, most: int | None = None) -> Shown:
-    """A record for a page."""
-    limit = {} if most is None else {"most": most}
+async def shown(record: ConsumerRecord, values: Values | None = None, most: int = PREVIEW_BYTES) -> Shown:
+    """A record for a page, read by the schemas that it names if there is a registry."""
+    return _shown(record, Readable(record) if values is None else await values.readable(record), most)
+
+
+def _shown(record: ConsumerRecord, readable: Readable, most: int = PREVIEW_BYTES) -> Shown:
     return Shown(
         record.partition,
         record.offset,
         record.timestamp,
-        decode(record.key, **limit),
-        decode(record.value, **limit),
+        _part(record.key, readable.record.key, readable.key, most),
+        _part(record.value, readable.record.value, readable.value, most),
         [(visible(name[:200]), decode(content, 512)) for name, content in islice(record.headers, MOST_HEADERS)],
     )
+
+
+def _part(data: bytes | None, read: bytes | None, named: Named | None, most: int) -> Decoded:
+    if named is None or data is None:
+        return decode(data, most)
+    if not named.format:
+        return decode(data, most)._replace(schema_id=named.schema, problem=visible(named.problem))
+    return decode(read, most)._replace(schema_id=named.schema, format=named.format, size=len(data))
 
 
 def wanted_by(text: str, key: str = "") -> Wanted | None:
@@ -77,7 +90,8 @@ def wanted_by(text: str, key: str = "") -> Wanted | None:
     tests: list[Wanted] = []
     if key:
         exact = key.encode()
-        tests.append(lambda record: record.key == exact)
+        as_json = json.dumps(key, ensure_ascii=False).encode()  # what a text is that was read by a schema
+        tests.append(lambda record: record.key in (exact, as_json))
     text = text.strip()
     if len(text) > MOST_PATTERN:
         raise FilterError(f"a filter has at most {MOST_PATTERN} characters")
@@ -104,6 +118,8 @@ def _with_text(text: str) -> Wanted:
 
 
 def _matching(pattern: str) -> Wanted:
+    if weigh(pattern) > MAX_WEIGHT:
+        raise FilterError(f"/{pattern}/ is too large")
     options = re2.Options()
     options.log_errors = False
     options.max_mem = 8 << 20
@@ -170,8 +186,12 @@ async def read_records(
     partition: int | None = None,
     limit: int = 50,
     newest_first: bool = False,
+    values: Values | None = None,
 ) -> Found:
-    """Records of a topic, or of a partition of it, from a place on; raises KafkaError."""
+    """Records of a topic, or of a partition of it, from a place on; raises KafkaError.
+
+    With `values` they are read by their schemas before they are filtered.
+    """
     source: str | TopicPartition = topic if partition is None else TopicPartition(topic, partition)
     consumer = Consumer(
         pool,
@@ -188,7 +208,7 @@ async def read_records(
                 if tp.partition in place:
                     await consumer.seek(place[tp.partition], tp)
         reader = _Reader(consumer, await consumer.end_offsets())
-        kept = await _read(reader, wanted, limit, newest_first=newest_first)
+        kept = await _read(reader, wanted, limit, values, newest_first=newest_first)
         if newest_first:
             kept = newest(kept, limit)
         positions = {tp.partition: reader.position(tp) for tp in reader.ends}
@@ -200,7 +220,9 @@ def newest(records: Iterable[Shown], limit: int) -> list[Shown]:
     return sorted(records, key=lambda record: (-record.timestamp, record.partition, -record.offset))[:limit]
 
 
-async def _read(reader: _Reader, wanted: Wanted | None, limit: int, *, newest_first: bool) -> list[Shown]:
+async def _read(
+    reader: _Reader, wanted: Wanted | None, limit: int, values: Values | None, *, newest_first: bool
+) -> list[Shown]:
     kept: list[Shown] = []
     loop = asyncio.get_running_loop()
     until = loop.time() + READ_SECONDS
@@ -209,8 +231,9 @@ async def _read(reader: _Reader, wanted: Wanted | None, limit: int, *, newest_fi
             reader.scanned += 1
             reader.bytes += len(record.value or b"") + len(record.key or b"")
             reader.after[TopicPartition(record.topic, record.partition)] = record.offset + 1
-            if wanted is None or wanted(record):
-                kept.append(shown(record))
+            readable = Readable(record) if values is None else await values.readable(record)
+            if wanted is None or wanted(readable.record):
+                kept.append(_shown(record, readable))
                 if len(kept) >= limit and not newest_first:
                     return kept
                 if len(kept) >= 4 * limit:

@@ -6,10 +6,13 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
-from kavka.console.http import HttpConnection, HttpRequest, HttpResponse, HttpServing
+from kavka.net.http import HttpConnection, HttpRequest, HttpResponse, HttpServing
+from kavka.net.server import Served
+from kavka.net.session import Session
+from kavka.net.transport import Transport
 
 CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
-MAX_BODY_BYTES: Final = 4 << 20
+MAX_BODY_BYTES: Final = 2 << 20
 UNAUTHORIZED: Final = {"error_code": 401, "message": "Unauthorized"}
 
 
@@ -44,7 +47,7 @@ class RegistryFace:
         self._registry = registry
         self._serving = HttpServing(self, MAX_BODY_BYTES)
 
-    def connect(self, session: Any, transport: Any, on_close: Callable[[Any], None]) -> HttpConnection:
+    def connect(self, session: Session, transport: Transport, on_close: Callable[[Served], None]) -> HttpConnection:
         """Take a new connection over."""
         return self._serving.connect(session, transport, on_close)
 

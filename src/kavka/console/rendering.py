@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from kavka.console.decoding import visible
 from kavka.console.rates import size
 
 HERE: Final = Path(__file__).parent
+_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 
 
 @cache
@@ -39,7 +41,13 @@ def environment() -> Environment:
         "query": query,
         "plural": plural,
     }
+    made.tests["topic_name"] = is_topic_name
     return made
+
+
+def is_topic_name(text: str) -> bool:
+    """Whether a topic can have such a name, so that there may be a page for it."""
+    return _NAME.fullmatch(text) is not None and text not in (".", "..")
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:

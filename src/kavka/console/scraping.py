@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from urllib.error import HTTPError
+from http import HTTPStatus
+from http.client import HTTPException
+from urllib.error import HTTPError, URLError
 from urllib.request import ProxyHandler, build_opener
 
 
@@ -14,6 +16,21 @@ def get(address: str, path: str, seconds: float) -> tuple[int, str]:
             return 200, answer.read().decode()
     except HTTPError as error:
         return error.code, error.read().decode()
+    except URLError as error:
+        raise OSError(getattr(error.reason, "strerror", None) or str(error.reason)) from None
+    except (HTTPException, UnicodeDecodeError):
+        raise OSError("whoever answers there does not speak HTTP") from None
+
+
+def samples(address: str, seconds: float) -> dict[str, float]:
+    """The samples of a node's page; raises OSError if there is none."""
+    status, text = get(address, "/metrics", seconds)
+    try:
+        if status == HTTPStatus.OK:
+            return numbers(text)
+    except ValueError:
+        pass
+    raise OSError("what is there is no page of metrics")
 
 
 def numbers(page: str) -> dict[str, float]:

@@ -13,6 +13,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from kavka.console.app import make_app
 from kavka.console.settings import ConsoleSettings
+from kavka.console.tls import ServedTls
 
 MOST_CONNECTIONS: Final = 300
 HEAD_BYTES: Final = 32 * 1024
@@ -60,8 +61,9 @@ def serve(settings: ConsoleSettings, listening: socket.socket, lifeline: int | N
 
 async def run(settings: ConsoleSettings, listening: socket.socket, lifeline: int | None = None) -> None:
     """As `serve`, in a loop that runs."""
+    app = make_app(settings, listening.getsockname()[0])
     config = uvicorn.Config(
-        make_app(settings, listening.getsockname()[0]),
+        app,
         http=PatientProtocol,
         ws="none",
         lifespan="on",
@@ -75,13 +77,22 @@ async def run(settings: ConsoleSettings, listening: socket.socket, lifeline: int
         h11_max_incomplete_event_size=HEAD_BYTES,
     )
     server = uvicorn.Server(config)
+    config.load()
+    tls = ServedTls(settings.tls) if settings.tls else None
+    if tls is not None:
+        config.ssl = tls.context
     if lifeline is not None:
 
         def heard() -> None:
             if not os.read(lifeline, 4096):
                 asyncio.get_running_loop().remove_reader(lifeline)
+                app.state.console.ending.set()  # nobody waits for who watches a live tail
                 server.should_exit = True
 
         os.set_blocking(lifeline, False)
         asyncio.get_running_loop().add_reader(lifeline, heard)
-    await server.serve(sockets=[listening])
+    async with asyncio.TaskGroup() as tasks:
+        following = [tasks.create_task(tls.run())] if tls is not None else []
+        await server.serve(sockets=[listening])
+        for task in following:
+            task.cancel()

@@ -16,7 +16,9 @@ from collections import OrderedDict, deque
 from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 
+from kavka.client.registry import SchemaRegistry
 from kavka.console.settings import ConsoleSettings
+from kavka.console.values import Values
 from kavka.console.watching import Watch
 from kavka.model.errors import KafkaError, NetworkException, SaslAuthenticationFailed
 from kavka.model.settings import SettingError
@@ -53,13 +55,23 @@ class NoAnswerError(SignInError):
 class Seat:
     """One principal at the cluster, and what is seen from there."""
 
-    def __init__(self, user: str | None, cluster: str, pages: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, user: str | None, cluster: str, pages: tuple[str, ...] = (), registry: SchemaRegistry | None = None
+    ) -> None:
         self.user = user
         self.cluster = cluster
+        self.values = None if registry is None else Values(registry)
+        """Reads records by their schemas, where there is a registry."""
         self.watch = Watch(cluster, pages)
         self.tails = 0
         """How many live tails it has open."""
         self.began = self.used = time.monotonic()
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self.watch.close()
+        if self.values is not None:
+            self.values.close()
 
     def over(self, now: float) -> bool:
         """Whether it is time to sign in again."""
@@ -93,7 +105,7 @@ class Sessions:
         """The seat of a browser; None if somebody has to sign in first. What is `automatic` is not somebody's visit."""
         if not self._settings.signs_in:
             if self._shared is None:
-                self._shared = Seat(None, self._settings.cluster(), self._pages)
+                self._shared = Seat(None, self._settings.cluster(), self._pages, self._settings.schemas())
             return self._shared
         seat = self._seats.get(id_ or "")
         if seat is None or id_ is None or seat.over(time.monotonic()):
@@ -121,7 +133,7 @@ class Sessions:
         self._take_back(failures, attempt)
         while len(self._seats) >= MOST_SESSIONS:
             _, oldest = self._seats.popitem(last=False)
-            await oldest.watch.close()
+            await oldest.close()
         id_ = self.new_id()
         self._seats[id_] = seat
         return id_
@@ -132,23 +144,24 @@ class Sessions:
 
     async def _connected(self, user: str, credentials: Mapping[str, str]) -> Seat:
         try:
-            seat = Seat(user, self._settings.cluster(credentials), self._pages)
+            registry = self._settings.schemas((user, credentials["sasl.password"]))
+            seat = Seat(user, self._settings.cluster(credentials), self._pages, registry)
         except (SettingError, ValueError) as error:
             raise SignInError(str(error)) from None
         try:
             async with asyncio.timeout(SIGN_IN_SECONDS):
                 await seat.watch.pool.any()
         except TimeoutError:
-            await seat.watch.close()
+            await seat.close()
             raise NoAnswerError("the cluster does not answer") from None
         except SaslAuthenticationFailed:
-            await seat.watch.close()
+            await seat.close()
             raise SignInError("the cluster knows nobody by this name and password") from None
         except (NetworkException, OSError) as error:
-            await seat.watch.close()
+            await seat.close()
             raise NoAnswerError(str(error) or "the cluster does not answer") from None
         except KafkaError as error:
-            await seat.watch.close()
+            await seat.close()
             raise SignInError(str(error) or "the cluster refuses") from None
         return seat
 
@@ -156,7 +169,7 @@ class Sessions:
         """Forget a session and its credentials."""
         seat = self._seats.pop(id_, None)
         if seat is not None:
-            await seat.watch.close()
+            await seat.close()
 
     def _failures_of(self, host: str) -> deque[float]:
         failures = self._failures.setdefault(host, deque())
@@ -188,4 +201,4 @@ class Sessions:
         for id_ in list(self._seats):
             await self.sign_out(id_)
         if self._shared is not None:
-            await self._shared.watch.close()
+            await self._shared.close()

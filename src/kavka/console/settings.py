@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from kavka.client.providers import resolved
+from kavka.client.registry import SchemaRegistry
+from kavka.client.registry.setup import URL, options_of
 from kavka.client.security import SecuredBootstrap
+from kavka.console.values import ASK_MS
 
 MECHANISMS: Final = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
 """By which a name and a password are enough; the others are no matter for a form."""
@@ -26,8 +30,12 @@ class ConsoleSettings:
     """HOST:PORT of the node's page of metrics."""
     registry: str | None = None
     """The URL of a schema registry."""
-    registry_logs_in: bool = False
-    """Whether that one has its clients log in."""
+    registry_options: Mapping[str, str] = field(default_factory=dict)
+    """How it is reached, in Confluent's words: `schema.registry.ssl.*`, `schema.registry.basic.auth.user.info`, ..."""
+    registry_knows_users: bool = False
+    """Whether it is the cluster's own and has people log in as the cluster has."""
+    tls: Mapping[str, str] = field(default_factory=dict)
+    """The `ssl.*` settings by which browsers are served; without them HTTP is plain."""
     read_only: bool = False
     hosts: tuple[str, ...] = ()
     """Names that the console may be asked for by, beside addresses and this machine's own."""
@@ -46,6 +54,15 @@ class ConsoleSettings:
         chosen = self.security.get("sasl.mechanism")
         known = [chosen] if chosen else self.mechanisms or MECHANISMS
         return [name for name in MECHANISMS if name in known]
+
+    def schemas(self, credentials: tuple[str, str] | None = None) -> SchemaRegistry | None:
+        """A client of the registry, if there is one, for whoever has signed in; raises SettingError."""
+        if self.registry is None:
+            return None
+        options = options_of(resolved({**self.registry_options, URL: self.registry}))
+        if self.registry_knows_users and credentials is not None and not {"auth", "token"} & set(options):
+            options["auth"] = credentials
+        return SchemaRegistry(**options, timeout_ms=ASK_MS)
 
     def cluster(self, credentials: Mapping[str, str] | None = None) -> str:
         """The cluster's addresses with what connections to them need."""

@@ -14,9 +14,10 @@ from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
 
-from kavka.client import Consumer, KafkaError, Last, Pool, TopicPartition
+from kavka.client import Consumer, ConsumerRecord, KafkaError, Last, Pool, TopicPartition
 from kavka.console.decoding import Decoded
 from kavka.console.reading import Shown, Wanted, shown
+from kavka.console.values import Values
 
 EVERY_SECONDS: Final = 0.25
 MOST_AT_ONCE: Final = 40
@@ -38,6 +39,7 @@ def _part(decoded: Decoded) -> dict[str, Any]:
         "snippet": decoded.snippet,
         "size": decoded.size,
         "cut": decoded.cut,
+        "format": decoded.format,
     }
 
 
@@ -54,7 +56,7 @@ def event_of(record: Shown) -> dict[str, Any]:
 
 
 async def tail(
-    pool: Pool, topic: str, partition: int | None, wanted: Wanted | None
+    pool: Pool, topic: str, partition: int | None, wanted: Wanted | None, values: Values | None = None
 ) -> AsyncGenerator[dict[str, Any], None]:
     """What a live tail shows, interval by interval, for ever; raises KafkaError."""
     source: str | TopicPartition = topic if partition is None else TopicPartition(topic, partition)
@@ -65,9 +67,9 @@ async def tail(
         yield {"records": [], "skipped": 0}
         while True:
             records = await consumer.read(int(ALIVE_SECONDS * 1000))
-            fitting = [record for record in records if wanted is None or wanted(record)]
+            fitting = [record for record in records if wanted is None or await _is_wanted(record, wanted, values)]
             skipped = max(0, len(fitting) - MOST_AT_ONCE)
-            kept = [event_of(shown(record, SHOWN_BYTES)) for record in fitting[-MOST_AT_ONCE:]]
+            kept = [event_of(await shown(record, values, SHOWN_BYTES)) for record in fitting[-MOST_AT_ONCE:]]
             for tp in consumer.assignment:
                 behind = consumer.high_watermark(tp) - consumer.position(tp)
                 if behind > MOST_BEHIND:
@@ -79,13 +81,20 @@ async def tail(
                 await asyncio.sleep(EVERY_SECONDS)
 
 
+async def _is_wanted(record: ConsumerRecord, wanted: Wanted, values: Values | None) -> bool:
+    return wanted(record if values is None else (await values.readable(record)).record)
+
+
 class EventStream:
     """A response of server-sent events that ends when the browser is gone, stuck, or has had it for long."""
 
-    def __init__(self, events: AsyncGenerator[dict[str, Any], None], over: Callable[[], None]) -> None:
-        """`over` is called at the end, even if nothing could be sent."""
+    def __init__(
+        self, events: AsyncGenerator[dict[str, Any], None], over: Callable[[], None], ending: asyncio.Event
+    ) -> None:
+        """`over` is called at the end, even if nothing could be sent; `ending` is set when the console stops."""
         self._events = events
         self._over = over
+        self._ending = ending
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send events until there is a reason to stop."""
@@ -104,9 +113,11 @@ class EventStream:
         try:
             async with asyncio.timeout(LONGEST_SECONDS), asyncio.TaskGroup() as tasks:
                 sending = tasks.create_task(self._send(send))
+                leaving = tasks.create_task(self._leave(sending, send))
                 while (await receive())["type"] != "http.disconnect":
                     pass
                 sending.cancel()
+                leaving.cancel()
         except* (TimeoutError, OSError):
             pass  # a browser that is stuck, or has had it for long: the connection is closed
 
@@ -119,6 +130,16 @@ class EventStream:
                     await self._write(send, f"data: {data}\n\n" if told else ": alive\n\n")
         except KafkaError as error:
             await self._write(send, f"event: failed\ndata: {json.dumps(str(error))}\n\n")
+        await self._finish(send)
+
+    async def _leave(self, sending: asyncio.Task[None], send: Send) -> None:
+        """End the stream when the console stops: the browser connects again to what comes after it."""
+        await self._ending.wait()
+        sending.cancel()
+        await asyncio.wait([sending])
+        await self._finish(send)
+
+    async def _finish(self, send: Send) -> None:
         async with asyncio.timeout(STUCK_SECONDS):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, quote, urlsplit
 
@@ -59,6 +59,8 @@ class Console:
 
     settings: ConsoleSettings
     sessions: Sessions
+    ending: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the console stops."""
 
 
 class Explained(NamedTuple):
@@ -99,6 +101,7 @@ class Visit:
         self.request = request
         self.settings = console.settings
         self.sessions = console.sessions
+        self.ending = console.ending
         self.id = id_
         self._seat = seat
         self.form: Mapping[str, str] = {}
@@ -214,7 +217,9 @@ class Page:
         visit = Visit(request, console, id_, seat)
         response = await self._answer(visit, seat)
         if isinstance(response, Response) and visit.id != known:
-            response.set_cookie(COOKIE, visit.id, httponly=True, samesite="strict", path="/")
+            response.set_cookie(
+                COOKIE, visit.id, httponly=True, samesite="strict", path="/", secure=request.url.scheme == "https"
+            )
         await response(scope, receive, send)
 
     async def _answer(self, visit: Visit, seat: Seat | None) -> Response:

@@ -15,6 +15,7 @@ from kavka.client import ClusterView, KafkaError, Pool, TopicView
 from kavka.console.checks import Finding, Seen, findings
 from kavka.console.examining import examine
 from kavka.console.looking import look
+from kavka.console.pipelines import Reports
 from kavka.console.rates import Look, Rates, by_topic, lag_of, rates
 from kavka.console.series import Series
 
@@ -27,6 +28,7 @@ WATCHED_SECONDS: Final = 60.0
 EXAMINED_EVERY_SECONDS: Final = 10.0
 ASK_SECONDS: Final = 5.0
 BUSIEST: Final = 8
+SCHEMAS: Final = "_schemas"
 
 
 class Watch:
@@ -35,6 +37,7 @@ class Watch:
     def __init__(self, cluster: str, pages: tuple[str, ...] = ()) -> None:
         self.cluster = cluster
         self.pool = Pool(cluster, client_id="kavka-console", timeout_ms=int(ASK_SECONDS * 1000))
+        self.pipelines = Reports(self.pool)
         self.view = ClusterView()
         """Topics and nodes as they were last told."""
         self.look: Look | None = None
@@ -104,6 +107,7 @@ class Watch:
             self.topic_sizes[tp.topic] += count
         for group in (*now.committed, *now.share_lags):
             row[f"group {group}"] = lag_of(now, group) or 0
+        row |= self.pipelines.lags(now.ends)
         self.series.add(round(self.looked_at, 1), row)
 
     async def examine_now(self) -> None:
@@ -123,6 +127,11 @@ class Watch:
     async def close(self) -> None:
         """Hang up."""
         await self.pool.close()
+
+
+def is_internal(name: str, topic: TopicView) -> bool:
+    """Whether a topic is there for the cluster's own sake: not only those that Kafka calls so."""
+    return topic.internal or name.startswith("__") or name == SCHEMAS
 
 
 def _trouble(topic: TopicView) -> str:

@@ -11,14 +11,22 @@ from kavka.metadata.records.security import AccessControlEntryRecord, RemoveAcce
 from kavka.model.errors import InvalidRequest, KafkaError
 from kavka.model.transition import Transition
 from kavka.model.types import Uuid
-from kavka.security.acl import CLUSTER_NAME, Acl, AclFilter, Named, Operation, PatternType, PermissionType, ResourceType
+from kavka.security.acl import (
+    CLUSTER_NAME,
+    Acl,
+    AclFilter,
+    Acls,
+    Named,
+    Operation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+)
 
 
-def create(
-    image: MetadataImage, acls: Sequence[Acl], new_id: Callable[[], Uuid]
-) -> Transition[list[KafkaError | None]]:
-    """Create ACLs, each by itself; one that is there already counts as created."""
-    known = set(map(acl_of, image.security.acls.values()))
+def create(there: Acls, acls: Sequence[Acl], new_id: Callable[[], Uuid]) -> Transition[list[KafkaError | None]]:
+    """Create ACLs, each by itself; one that is `there` already counts as created."""
+    made: set[Acl] = set()
     outcomes: list[KafkaError | None] = []
     records = []
     for acl in acls:
@@ -28,9 +36,9 @@ def create(
             outcomes.append(error)
             continue
         outcomes.append(None)
-        if acl in known:
+        if acl in there or acl in made:
             continue
-        known.add(acl)
+        made.add(acl)
         records.append(
             AccessControlEntryRecord(
                 id=new_id(),

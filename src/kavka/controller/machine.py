@@ -33,6 +33,7 @@ from kavka.controller.recovery import Key, LogInfo
 from kavka.controller.registration import Registrations
 from kavka.controller.tokens import Token, TokenRules, Tokens
 from kavka.controller.topics import Charge, CreatedTopic, NewPartitions, NewTopic, Topics
+from kavka.metadata.access import AccessRules
 from kavka.metadata.delta import MetadataDelta, apply
 from kavka.metadata.image import EMPTY, ConfigResource, MetadataImage, PartitionImage
 from kavka.model.errors import KafkaError
@@ -74,6 +75,7 @@ class Controller:
         self._reassignments = Reassignments(self._effective, self._index)
         self._directories = Directories(self._effective, self._index)
         self._new_id = new_id
+        self._rules = AccessRules()
         token_rules = TokenRules(
             TokenSecrets.of(static),
             static[DELEGATION_TOKEN_MAX_LIFETIME_MS],
@@ -206,7 +208,8 @@ class Controller:
 
     def create_acls(self, wanted: Sequence[Acl]) -> Transition[list[KafkaError | None]]:
         """Create ACLs; an outcome for each, in order."""
-        return acls.create(self.image, wanted, self._new_id)
+        self._rules.follow(self.image)
+        return acls.create(self._rules.acls, wanted, self._new_id)
 
     def delete_acls(self, filters: Sequence[AclFilter]) -> Transition[list[list[Acl] | KafkaError]]:
         """Delete ACLs; for each filter those that it matched, in order."""
@@ -219,10 +222,10 @@ class Controller:
         return scram.alter(self.image, deletions, upsertions)
 
     def alter_client_quotas(
-        self, wanted: Sequence[quotas.Alteration], *, validate_only: bool = False
+        self, wanted: Sequence[quotas.Alteration], *, hosts: Collection[str] = (), validate_only: bool = False
     ) -> Transition[list[KafkaError | None]]:
         """Set and remove client quotas; an outcome for each entity, in order."""
-        return quotas.alter(self.image, wanted, validate_only=validate_only)
+        return quotas.alter(self.image, wanted, hosts=hosts, validate_only=validate_only)
 
     def create_token(
         self, requester: str, owner: str, renewers: Sequence[str], max_lifetime_ms: int, now_ms: int

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from ipaddress import ip_address
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 from kavka.controller.results import bounded
@@ -12,6 +11,7 @@ from kavka.metadata.image.security import entity_key
 from kavka.metadata.records.settings import ClientQuotaRecord, EntityData
 from kavka.model.errors import InvalidRequest, KafkaError
 from kavka.model.transition import Transition
+from kavka.security.quota.limits import plain_address
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 INTEGRAL: Final = {
@@ -38,9 +38,12 @@ class Alteration(NamedTuple):
 
 
 def alter(
-    image: MetadataImage, wanted: Sequence[Alteration], *, validate_only: bool = False
+    image: MetadataImage, wanted: Sequence[Alteration], *, hosts: Collection[str] = (), validate_only: bool = False
 ) -> Transition[list[KafkaError | None]]:
-    """Change the quotas of entities, each entity as a whole; an outcome for each, in order."""
+    """Change the quotas of entities, each entity as a whole; an outcome for each, in order.
+
+    `hosts` are the names among the addresses that somebody knows the address of.
+    """
     outcomes: list[KafkaError | None] = []
     records: list[ClientQuotaRecord] = []
     seen: set[Entity] = set()
@@ -50,15 +53,15 @@ def alter(
             if entity in seen:
                 raise InvalidRequest(f"Ignoring duplicate entity {_shown(alteration.entity)}")
             seen.add(entity)
-            records += _records(image, alteration)
+            records += _records(image, alteration, hosts)
             outcomes.append(None)
         except KafkaError as error:
             outcomes.append(error)
     return Transition(outcomes, () if validate_only else bounded(list(records)))
 
 
-def _records(image: MetadataImage, alteration: Alteration) -> list[ClientQuotaRecord]:
-    keys = _keys_for(alteration.entity)
+def _records(image: MetadataImage, alteration: Alteration, hosts: Collection[str]) -> list[ClientQuotaRecord]:
+    keys = _keys_for(alteration.entity, hosts)
     entity = [EntityData(entity_type=kind, entity_name=name) for kind, name in alteration.entity]
     made: dict[str, ClientQuotaRecord | None] = {}
     for key, value in alteration.ops:
@@ -77,7 +80,7 @@ def _records(image: MetadataImage, alteration: Alteration) -> list[ClientQuotaRe
     return [record for record in made.values() if record is not None]
 
 
-def _keys_for(entity: Entity) -> frozenset[str]:
+def _keys_for(entity: Entity, hosts: Collection[str]) -> frozenset[str]:
     """The quotas that an entity can have; raises InvalidRequest for one that there is not."""
     if not entity:
         raise InvalidRequest("Invalid empty client quota entity")
@@ -95,11 +98,8 @@ def _keys_for(entity: Entity) -> frozenset[str]:
     if len(names) > 1:
         raise InvalidRequest("Invalid quota entity combination, IP entity should not be combined with User or ClientId")
     address = names[IP]
-    if address is not None:
-        try:
-            ip_address(address)
-        except ValueError:
-            raise InvalidRequest(f"{address} is not a valid IP or resolvable host.") from None
+    if address is not None and address not in hosts and plain_address(address) is None:
+        raise InvalidRequest(f"{address} is not a valid IP or resolvable host.")
     return IP_KEYS
 
 
@@ -111,7 +111,7 @@ def _check_value(keys: frozenset[str], key: str, value: float) -> None:
     largest = INTEGRAL.get(key)
     if largest is None:
         return
-    if value > largest:
+    if value > float(largest):  # as Java compares: Long.MAX_VALUE is sent as 2**63
         kind = "INT" if largest < 1 << 32 else "LONG"
         raise InvalidRequest(f"Proposed value for {key} is too large for {'an' if kind == 'INT' else 'a'} {kind}.")
     if abs(value % 1.0) > _FRACTION:

@@ -14,7 +14,7 @@ from kavka.metadata.features import MV_DIRECTORIES
 from kavka.metadata.image import ConfigResource, MetadataImage, PartitionImage, ResourceType
 from kavka.metadata.image.cluster import MIGRATING
 from kavka.metadata.image.emit import partition_record
-from kavka.metadata.names import collision_key, validate_topic_name
+from kavka.metadata.names import REMOTE_LOG_METADATA, collision_key, validate_topic_name
 from kavka.metadata.records.topics import PartitionRecord, RemoveTopicRecord, TopicRecord
 from kavka.model.errors import (
     InvalidConfig,
@@ -209,6 +209,8 @@ class Topics:
         topic = image.topics.by_name.get(wanted.name)
         if topic is None:
             raise UnknownTopicOrPartition  # Kafka has no words for it
+        if wanted.name == REMOTE_LOG_METADATA:
+            raise InvalidPartitions(f"{wanted.name} has each remote segment where its number of partitions says")
         have = len(topic.partitions)
         if wanted.count <= have:
             raise InvalidPartitions(f"topic {wanted.name} has {have} partitions; {wanted.count} would not be more")

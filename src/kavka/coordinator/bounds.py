@@ -24,7 +24,6 @@ class Bounds:
     __slots__ = ("_rows", "defaults")
 
     def __init__(self, values: Values, rows: Sequence[Bounded]) -> None:
-        self.defaults = [values[row.default] for row in rows]
         self._rows = [
             (
                 row.key,
@@ -32,6 +31,9 @@ class Bounds:
                 None if row.highest is None else values[row.highest],
             )
             for row in rows
+        ]
+        self.defaults = [
+            _within(values[row.default], low, high) for row, (_, low, high) in zip(rows, self._rows, strict=True)
         ]
 
     def of_group(self, texts: Mapping[str, str]) -> list[int]:
@@ -45,6 +47,10 @@ class Bounds:
                 value = key.parse(text)
             except SettingError:
                 continue
-            value = value if low is None else max(value, low)
-            found[at] = value if high is None else min(value, high)
+            found[at] = _within(value, low, high)
         return found
+
+
+def _within(value: int, low: int | None, high: int | None) -> int:
+    value = value if low is None else max(value, low)
+    return value if high is None else min(value, high)

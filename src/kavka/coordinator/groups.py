@@ -229,10 +229,13 @@ class GroupCoordinator:
 
     # -- groups -----------------------------------------------------------------------------------
 
-    def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[ListedGroup]:
-        """The groups of this shard that are in some states and of some kinds."""
+    def list_groups(
+        self, ids: Iterable[str], states: Iterable[str] = (), types: Iterable[str] = ()
+    ) -> list[ListedGroup]:
+        """Those of these groups that are there, in some states and of some kinds."""
         wanted_states, wanted_types = filter_of(states), filter_of(types)
-        found = (self._kinds.of(group).listed(id_, group) for id_, group in self.state.groups.items())
+        known = self.state.groups
+        found = (self._kinds.of(known[id_]).listed(id_, known[id_]) for id_ in ids if id_ in known)
         return [group for group in found if is_wanted(group, wanted_states, wanted_types)]
 
     def delete_groups(self, group_ids: Sequence[str]) -> Transition[list[DeletableGroupResult]]:

@@ -18,6 +18,8 @@ class Client(NamedTuple):
     host: str
     api_version: int
     principal: str = "User:ANONYMOUS"
+    sees: Callable[[str], bool] | None = None
+    """Whether it may know of a topic; None where everybody may."""
 
 
 Match = Callable[[str, Client], frozenset[str]]

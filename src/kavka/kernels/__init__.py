@@ -14,6 +14,7 @@ def _compiled() -> bool:
         return False
     try:
         import kavka.kernels._batches
+        import kavka.kernels._framed
         import kavka.kernels._frames
         import kavka.kernels._responses
         import kavka.kernels._walk  # noqa: F401

@@ -14,6 +14,7 @@ from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringA
 from cython.cimports.cpython.unicode import PyUnicode_DecodeUTF8
 from cython.cimports.kavka.kernels._native import load16, load32, load64
 from cython.cimports.libc.stdint import int32_t, int64_t, uint64_t
+from cython.cimports.libc.string import memcmp
 
 from kavka.kernels.layout import FLEXIBLE_FROM, MAX_FETCHED, MAX_PRODUCED, MAX_TAGS, NEVER, FetchFields
 from kavka.model.errors import MalformedMessage, UnsupportedVersion
@@ -88,6 +89,46 @@ def parse_header(buf, pos: cython.Py_ssize_t, end: cython.Py_ssize_t):
         if first != _NEVER and version >= first:
             _skip_tags(cython.address(reader))
         return key, version, correlation_id, "" if client_id is None else client_id, reader.pos
+    finally:
+        PyBuffer_Release(cython.address(view))
+
+
+def sole_client(buf, frames: list):
+    """The key of the API and the client id ("" if null) that all frames have; None if they differ."""
+    view: Py_buffer
+    data: cython.p_uchar
+    named: cython.p_uchar
+    first: cython.p_uchar = cython.NULL
+    key: cython.int = 0
+    start: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    size: cython.Py_ssize_t
+    length: cython.Py_ssize_t = 0
+    frame: tuple
+    PyObject_GetBuffer(buf, cython.address(view), PyBUF_SIMPLE)
+    try:
+        for frame in frames:
+            start = frame[0]
+            end = frame[1]
+            if start < 0 or end > view.len or end - start < 10:
+                return None
+            data = cython.cast(cython.p_uchar, view.buf) + start
+            size = load16(data + 8)
+            if size < -1 or 10 + size > end - start:
+                return None
+            size = size if size > 0 else 0
+            named = data + 10
+            if first == cython.NULL:
+                key = load16(data)
+                first = named
+                length = size
+            elif load16(data) != key or size != length or memcmp(first, named, length) != 0:
+                return None
+        if first == cython.NULL:
+            return None
+        return key, PyUnicode_DecodeUTF8(cython.cast(cython.p_char, first), length, cython.NULL)
+    except UnicodeDecodeError:
+        return None
     finally:
         PyBuffer_Release(cython.address(view))
 

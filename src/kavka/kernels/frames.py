@@ -8,10 +8,10 @@ from kavka.kernels import COMPILED
 from kavka.kernels.layout import FetchFields
 
 if TYPE_CHECKING or not COMPILED:  # both have one interface; the twins' annotations describe it
-    from kavka.kernels.plain_frames import parse_fetch, parse_header, parse_produce, parse_single, split
+    from kavka.kernels.plain_frames import parse_fetch, parse_header, parse_produce, parse_single, sole_client, split
     from kavka.kernels.plain_responses import encode_fetch_response, encode_produce_response, encode_produced
 else:
-    from kavka.kernels._frames import parse_fetch, parse_header, parse_produce, parse_single, split
+    from kavka.kernels._frames import parse_fetch, parse_header, parse_produce, parse_single, sole_client, split
     from kavka.kernels._responses import encode_fetch_response, encode_produce_response, encode_produced
 
 __all__ = [
@@ -23,5 +23,6 @@ __all__ = [
     "parse_header",
     "parse_produce",
     "parse_single",
+    "sole_client",
     "split",
 ]

@@ -40,6 +40,8 @@ ProduceTopic = tuple[Topic, list[tuple[int, memoryview | None]]]
 
 ATTRIBUTES_LOW_BYTE = 22
 """Where in a batch its codec, and whether it is part of a transaction, stand."""
+CODEC_MASK = 0x07
+"""The part of that byte that is the codec."""
 
 ProduceFields = tuple[str | None, int, int, list[ProduceTopic]]
 """Transactional id, acks, timeout in ms, topics."""
@@ -120,3 +122,12 @@ FLEXIBLE_FROM: Final = bytes(
     + [0, 0, 0, 1, 1]  # 50: DescribeUserScramCredentials, ...
     + [0] * 39  # 55 to 93: every API since DescribeQuorum
 )
+
+KEY_SIDE: Final = 0
+VALUE_SIDE: Final = 1
+SCHEMA_HEADERS: Final = (b"__key_schema_id", b"__value_schema_id")
+"""The headers that name the schema of a record's key, and of its value."""
+FRAME_BY_ID_BYTES: Final = 5
+FRAME_BY_GUID_BYTES: Final = 17
+MAX_UNKNOWN_FRAMES: Final = 100
+"""About how many schemas that nobody knows yet a walk through a batch tells at once."""

@@ -26,6 +26,7 @@ from kavka.model.errors import MalformedMessage, UnsupportedVersion
 from kavka.model.types import Uuid
 
 _PRODUCE: Final = range(3, 14)
+_CLIENT_ID: Final = 10  # where the client id's characters begin in a frame
 _FETCH: Final = range(4, 19)
 _PRODUCE_FLEXIBLE: Final = 9
 _FETCH_FLEXIBLE: Final = 12
@@ -70,6 +71,31 @@ def parse_header(buf: Buffer, pos: int, end: int) -> tuple[int, int, int, str, i
     if flexible_from != NEVER and version >= flexible_from:
         reader.skip_tags()
     return key, version, correlation_id, client_id, reader.pos
+
+
+def sole_client(buf: Buffer, frames: list[tuple[int, int]]) -> tuple[int, str] | None:
+    """The key of the API and the client id ("" if null) that all frames have; None if they differ."""
+    view = memoryview(buf)
+    sole: tuple[bytes, bytes] | None = None
+    for start, end in frames:
+        if start < 0 or end > len(view) or end - start < _CLIENT_ID:
+            return None
+        size = _INT16.unpack_from(view, start + _CLIENT_ID - 2)[0]
+        ends = start + _CLIENT_ID + max(size, 0)
+        if size < -1 or ends > end:
+            return None
+        named = bytes(view[start : start + 2]), bytes(view[start + _CLIENT_ID : ends])
+        if sole is None:
+            sole = named
+        elif sole != named:
+            return None
+    if sole is None:
+        return None
+    key, client_id = sole
+    try:
+        return int.from_bytes(key, "big", signed=True), client_id.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def parse_produce(buf: Buffer, pos: int, end: int, version: int) -> ProduceFields:

@@ -13,8 +13,18 @@ TRANSACTION_STATE: Final = "__transaction_state"
 SHARE_GROUP_STATE: Final = "__share_group_state"
 SCHEMAS: Final = "_schemas"
 """The registry's log; to clients a topic like any other, as it is with Confluent's registry."""
+REMOTE_LOG_METADATA: Final = "__remote_log_metadata"
+"""What remembers remote segments, each where the number of partitions says: it is never given more of them."""
 AUDIT: Final = "__kavka_audit"
 """Where brokers write their audit logs; to be read like any other topic, but written only by them."""
+ADMIN_CLIENT: Final = "__admin_client"
+"""Kafka's word for who may write to internal topics."""
+AUDIT_CLIENT: Final = f"{AUDIT}_client_"
+"""What brokers call themselves, before their number, when they write their audit logs."""
+REMOTE_LOG_METADATA_CLIENT: Final = f"{REMOTE_LOG_METADATA}_client_"
+"""What brokers call themselves, before their number, when they write it: also those of Kafka."""
+OF_BROKERS: Final = {AUDIT: AUDIT_CLIENT, REMOTE_LOG_METADATA: REMOTE_LOG_METADATA_CLIENT}
+"""Topics that brokers write as clients of each other, and what they call themselves then."""
 INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
 
 MAX_TOPIC_NAME: Final = 249
@@ -42,6 +52,16 @@ def validate_topic_name(name: str) -> None:
 def is_internal(name: str) -> bool:
     """Whether the topic is one that Kafka's coordinators keep their state in."""
     return name in INTERNAL_TOPICS
+
+
+def is_write_protected(name: str) -> bool:
+    """Whether clients do not write to the topic, whatever their rights."""
+    return name in INTERNAL_TOPICS or name in OF_BROKERS
+
+
+def may_write(client_id: str, name: str) -> bool:
+    """Whether a client that calls itself so may write to a topic that is write-protected."""
+    return client_id.startswith(OF_BROKERS[name]) if name in OF_BROKERS else client_id == ADMIN_CLIENT
 
 
 def collision_key(name: str) -> str | None:

@@ -10,7 +10,7 @@ AVAILABLE: Final = 0
 ACQUIRED: Final = 1
 ACKNOWLEDGED: Final = 2
 ARCHIVING: Final = 3
-"""KIP-1191's; nobody writes it yet."""
+"""KIP-1191's: about to be archived, once its dead letter is written."""
 ARCHIVED: Final = 4
 
 NO_START_OFFSET: Final = -1
@@ -24,6 +24,19 @@ class StateBatch(NamedTuple):
     last_offset: int
     delivery_state: int
     delivery_count: int
+
+
+class DeadLetterProducer(NamedTuple):
+    """The idempotent producer of a share partition's dead letters, and where it writes."""
+
+    producer_id: int
+    """-1: the next batch takes another id."""
+    sequence: int
+    """Of the batch whose records are about to be archived; if none are, of the next one."""
+    topic_id: Uuid
+    partition: int
+    number: int = 0
+    """Grows with each write of it: one with a lower number comes late."""
 
 
 class SharePartitionKey(NamedTuple):

@@ -37,6 +37,21 @@ class Receiver(Protocol):
         """Answer now, never (None) or later (PENDING); raise to close the connection."""
 
 
+class Meter(Protocol):
+    """Counts the requests that one read brought together, where that makes no difference to their client."""
+
+    on: bool
+    """Whether anything is counted."""
+
+    def begin(
+        self, connection: Connection, buffer: memoryview, frames: list[tuple[int, int]], /
+    ) -> Callable[[int, int], None] | None:
+        """What is called after the frames, with where the last that was served ends and how many get no answer.
+
+        None if each has to be counted by itself.
+        """
+
+
 class Connection:
     """A connected client."""
 
@@ -61,9 +76,11 @@ class Connection:
         "_unsent",
         "closed",
         "max_frame",
+        "meter",
         "receiver",
         "session",
         "since",
+        "together",
         "transport",
     )
 
@@ -79,6 +96,7 @@ class Connection:
         cap_of: Callable[[int], int] | None,
         memory: RequestMemory,
         on_close: Callable[[Connection], None],
+        meter: Meter | None = None,
     ) -> None:
         self._loop = loop
         self.transport = transport
@@ -90,6 +108,10 @@ class Connection:
         """The largest frame that is taken; less before a client has logged in."""
         self._cap_of = cap_of
         self._memory = memory
+        self.meter = meter
+        """None before a client has logged in, and where nothing is counted."""
+        self.together = False
+        """Whether the requests being served are counted together."""
         self._on_close = on_close
         self._closing: dict[Hashable, Callable[[], None]] | None = None
         self._responses = Responses(self, transport.out)
@@ -310,9 +332,12 @@ class Connection:
 
     def _process(self, view: memoryview, total: int) -> None:
         responses, out = self._responses, self.transport.out
-        slots, gathered = responses.slots, None
+        slots, gathered, meter, counted, unanswered = responses.slots, None, self.meter, None, 0
         try:
             frames, consumed, needed = split(view, 0, total, self.max_frame)
+            if meter is not None and meter.on and len(frames) > 1:
+                counted = meter.begin(self, view, frames)
+                self.together = counted is not None
             turn_ends = self._loop.time() + TURN_SECONDS if len(frames) > FRAMES_BETWEEN_LOOKS else 0.0
             for number, (start, end) in enumerate(frames, 1):
                 if number % FRAMES_BETWEEN_LOOKS == 0 and self._loop.time() > turn_ends:
@@ -329,7 +354,9 @@ class Connection:
                         responses.unsent += len(reply)
                     else:
                         gathered = responses.put_whole(reply)
-                elif reply is not None and reply is not PENDING:
+                elif reply is None:
+                    unanswered += 1
+                elif reply is not PENDING:
                     responses.put(reply)  # type: ignore[arg-type]
                 if self.closed:
                     return
@@ -340,6 +367,11 @@ class Connection:
             logger.exception("a request of connection %d failed", self.session.id)
             self.refuse()
             return
+        finally:
+            if counted is not None:
+                self.together = False
+                # One that closes the connection is the last that is served, whatever came behind it.
+                counted(end if end < consumed else consumed, unanswered)
         if consumed < total:
             self._keep(view, consumed, total, needed)
         elif self.since:

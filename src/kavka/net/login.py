@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -40,8 +41,12 @@ logger = logging.getLogger(__name__)
 
 BETWEEN_RELOGINS_MS: Final = 1_000
 """Kafka takes no second re-authentication within a second."""
+UNKNOWN: Final = "Unknown"
+"""Stands for the mechanism of a client that has chosen none of those that are offered."""
 
 Begin = Callable[[Session], SaslServer]
+Tell = Callable[[Session, str, KafkaError | None, str], None]
+"""Hears of a log-in: whose, by which mechanism, with which error it was refused if it was, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +72,9 @@ class Logins:
         lobby: Lobby,
         clock: Clock,
         admit: Callable[[Session], None],
+        tell: Tell,
     ) -> None:
-        """`admit` is told of a session whose principal has become known."""
+        """`admit` is told of a session whose principal has become known, `tell` of every attempt."""
         self.offers = offers
         """By mechanism; another mapping takes its place when settings change."""
         self.max_receive_bytes = max_receive_bytes
@@ -76,8 +82,10 @@ class Logins:
         self.lobby = lobby
         self.clock = clock
         self.admit = admit
-        self.succeeded = 0
-        self.failed = 0
+        self.tell = tell
+        self.succeeded: Counter[str] = Counter()
+        """By mechanism, as are those that failed."""
+        self.failed: Counter[str] = Counter()
 
     def welcome(self, connection: Connection) -> None:
         """Let the first thing that a client does be to log in."""
@@ -104,6 +112,8 @@ class SaslLogin:
         self._rules = rules
         self._dispatcher: Receiver = connection.receiver
         self._max_frame = connection.max_frame
+        self._meter = connection.meter
+        connection.meter = None  # nobody in particular, as yet, sends this
         self._state = _State.VERSIONS_OR_HANDSHAKE
         self._mechanism = ""
         self._max_reauth_ms = 0
@@ -232,10 +242,12 @@ class SaslLogin:
         session.principal = principal
         session.token_authenticated = proved.token_authenticated
         rules.admit(session)
-        rules.succeeded += 1
+        rules.succeeded[self._mechanism] += 1
+        rules.tell(session, self._mechanism, None, "" if self._before is None else "again")
         rules.lobby.leave(connection)
         self._exchange = None
         connection.max_frame = self._max_frame
+        connection.meter = self._meter
         lifetimes = [] if proved.expires_at_ms is None else [max(0, proved.expires_at_ms - rules.clock.now_ms())]
         if self._max_reauth_ms > 0:
             lifetimes.append(self._max_reauth_ms)
@@ -250,7 +262,7 @@ class SaslLogin:
         """Answer late, or not at all, and hang up."""
         self._state = _State.OVER
         self._exchange = None
-        self._rules.failed += 1
+        self._rules.failed[self._mechanism or UNKNOWN] += 1
         session = connection.session
         reason = error.reason if isinstance(error, SaslRefused) else error.message
         logger.info(
@@ -261,6 +273,7 @@ class SaslLogin:
             session.listener,
             reason,
         )
+        self._rules.tell(session, self._mechanism, error, reason)
         slot = connection.open_slot(exclusive=True)
 
         def hang_up() -> None:

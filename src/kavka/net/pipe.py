@@ -16,6 +16,8 @@ from kavka.net.transport import END, Owner, unpin
 
 WINDOW_BYTES: Final = 256 * 1024
 """How much may be on its way to a client; what is behind that waits, as in a socket."""
+UPDATE_BYTES: Final = WINDOW_BYTES // 2
+"""How much a client takes before it says that there is room again."""
 CHUNK_BYTES: Final = 64 * 1024
 
 Carry = Callable[[Callable[[], object]], object]
@@ -26,13 +28,14 @@ was asked to. `loop.call_soon` is a network that loses no time."""
 class ClientEnd:
     """What a client writes to; what comes for it goes to its receiver."""
 
-    __slots__ = ("_carry", "_closed", "_receiver", "_server")
+    __slots__ = ("_carry", "_closed", "_receiver", "_server", "_taken")
 
     def __init__(self, receiver: asyncio.BufferedProtocol, server: ServerEnd, carry: Carry) -> None:
         self._receiver = receiver
         self._server = server
         self._carry = carry
         self._closed = False
+        self._taken = 0
 
     def write(self, data: bytes | bytearray | memoryview, /) -> None:
         """Send bytes on their way."""
@@ -54,7 +57,10 @@ class ClientEnd:
             room[:taken] = view[:taken]
             self._receiver.buffer_updated(taken)
             view = view[taken:]
-        self._carry(partial(self._server.taken, len(data)))
+        self._taken += len(data)
+        if self._taken >= UPDATE_BYTES:
+            self._carry(partial(self._server.taken, self._taken))
+            self._taken = 0
 
     def ended(self) -> None:
         """The server has closed."""
@@ -118,7 +124,8 @@ class ServerEnd:
         """Take what the client sent."""
         if not self._closed and data:
             self._incoming.append(memoryview(data))
-            self._tell()
+            if not self._telling:
+                self._told()  # what is carried never arrives amid the owner's own work
 
     def hung_up(self) -> None:
         """The client has gone; whoever accepts it later is told then."""
@@ -178,9 +185,8 @@ class ServerEnd:
     def _next_chunk(self) -> bytes:
         piece = self.out[0]
         size = min(len(piece), CHUNK_BYTES)
-        if type(piece) is not FileSlice:
-            self.out.popleft()
-            return bytes(piece)  # type: ignore[arg-type]
+        if not isinstance(piece, FileSlice):
+            return self._gathered()
         try:
             data = piece.file.read_at(piece.position, size)
         except OSError:
@@ -194,6 +200,15 @@ class ServerEnd:
             self.out.popleft()
             piece.file.unpin()
         return data
+
+    def _gathered(self) -> bytes:
+        """What comes before the next file, together, as one write to a socket has it."""
+        gathered, size = [], 0
+        while self.out and size < CHUNK_BYTES and not isinstance(piece := self.out[0], FileSlice):
+            self.out.popleft()
+            gathered.append(piece)
+            size += len(piece)
+        return b"".join(gathered)
 
     def taken(self, size: int) -> None:
         """The client has room again."""

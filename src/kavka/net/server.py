@@ -14,7 +14,7 @@ from kavka.model.clock import Clock
 from kavka.model.types import EVERY_ADDRESS
 from kavka.net.acceptor import Acceptor, Address
 from kavka.net.buffers import ReceiveBuffers
-from kavka.net.connection import Connection, Receiver
+from kavka.net.connection import Connection, Meter, Receiver
 from kavka.net.hangups import HangUps
 from kavka.net.limits import ConnectionCount, ConnectionLimits
 from kavka.net.memory import RequestMemory
@@ -151,8 +151,9 @@ class Server:
         options: SocketOptions,
         clock: Clock,
         admit: Callable[[Session], None] | None = None,
+        meter: Meter | None = None,
     ) -> None:
-        """`admit` is told of every new session, and may set a guard on it."""
+        """`admit` is told of every new session, and may set a guard on it; the meter counts what clients send."""
         self._admit_session = admit
         self._listeners = listeners
         self._acceptors: dict[str, Acceptor] = {}
@@ -161,6 +162,7 @@ class Server:
         """How many connections were closed because their address opened them too fast."""
         self._delayed_before = 0
         self._dispatch = dispatch.__call__  # bound, as the dispatcher binds its own
+        self._meter = meter
         self._limits = limits
         self._options = options
         self._clock = clock
@@ -342,6 +344,7 @@ class Server:
             cap_of=self._limits.cap_of,
             memory=self.memory,
             on_close=on_close,
+            meter=self._meter,
         )
 
     def _closed(self, connection: Served) -> None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 ANONYMOUS: Final = "User:ANONYMOUS"
+LONGEST_KEPT: Final = 512
+"""Characters that are kept of what a client calls itself: it may say so before anybody knows who it is."""
 
 
 class Guard(Protocol):

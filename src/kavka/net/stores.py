@@ -6,6 +6,7 @@ be honoured is refused, in words that name the key and never the secret.
 
 from __future__ import annotations
 
+import os
 import re
 import ssl
 from dataclasses import dataclass
@@ -36,6 +37,9 @@ _KEY: Final = re.compile(rb"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.+?-----END \1PR
 _JKS: Final = b"\xfe\xed\xfe\xed"
 _DER: Final = b"\x30"
 _TYPES: Final = ("JKS", "PKCS12", "PEM")
+
+
+Stamps = tuple[tuple[int, int, int] | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,19 @@ def files_of(settings: Readable) -> tuple[str, ...]:
     """The files behind the stores, whose changes matter."""
     paths = (settings[SSL_KEYSTORE_LOCATION], settings[SSL_TRUSTSTORE_LOCATION])
     return tuple(path for path in paths if path)
+
+
+def stamps_of(settings: Readable) -> Stamps:
+    """What tells one version of those files from the next; None for one that is not there."""
+    return tuple(map(_stamp, files_of(settings)))
+
+
+def _stamp(path: str) -> tuple[int, int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:  # it is being replaced, or gone; reading it says so
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _read_identity(settings: Readable) -> Identity | None:

@@ -187,3 +187,13 @@ def try_handshake(server: ssl.SSLContext, client: ssl.SSLContext) -> Mapping[str
         words = getattr(error, "verify_message", None) or error.reason or str(error)
         raise HandshakeError(str(words).lower().replace("_", " ")) from None
     return connecting.getpeercert() or {}
+
+
+def try_itself(settings: Readable, stores: Stores) -> Mapping[str, Any]:
+    """A handshake with somebody who believes nobody but this side: whether key, certificate, dates and ciphers fit.
+
+    Raises SettingError or HandshakeError.
+    """
+    server = server_context(settings, stores, "none")
+    assert stores.identity is not None  # or there would be no such context
+    return try_handshake(server, client_context(settings, Stores(None, stores.identity.chain)))

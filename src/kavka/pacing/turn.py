@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Generator
+from typing import Final, TypeVar
+
+T = TypeVar("T")
 
 SLICE_SECONDS: Final = 0.008
 
@@ -22,3 +25,15 @@ class Turn:
         if self._loop.time() >= self._ends:
             await asyncio.sleep(0)
             self._ends = self._loop.time() + SLICE_SECONDS
+
+
+async def paced(steps: Generator[None, None, T]) -> T:
+    """What a generator comes to, a slice at a time."""
+    turn = Turn()
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+        await turn.breathe()

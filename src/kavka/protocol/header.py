@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from struct import Struct
 from struct import error as struct_error
 from typing import Any, Final, NamedTuple
@@ -51,13 +51,24 @@ def parse_request_header(buf: Buffer, pos: int = 0) -> tuple[RequestHeader, int]
 
 def encode_request(version: int, correlation_id: int, client_id: str | None, body: object) -> bytes:
     """A whole request in its frame; the body's class says which API it is."""
+    return _framed(version, correlation_id, client_id, body, [encode(body, version)])
+
+
+def encode_request_steps(
+    version: int, correlation_id: int, client_id: str | None, body: object
+) -> Generator[None, None, bytes]:
+    """The same, in steps."""
+    content = yield from encode_steps(body, version)
+    return _framed(version, correlation_id, client_id, body, [bytes(piece) for piece in content])  # type: ignore[arg-type]
+
+
+def _framed(version: int, correlation_id: int, client_id: str | None, body: object, content: Sequence[bytes]) -> bytes:
     key = declared(type(body)).key
     name = (client_id or "").encode()
     tags = b"\0" if api(key).request_header_version(version) == 2 else b""
-    content = encode(body, version)
-    size = _REQUEST.size + len(name) + len(tags) + len(content)
+    size = _REQUEST.size + len(name) + len(tags) + sum(map(len, content))
     head = _FRAMED_REQUEST.pack(size, key, version, correlation_id, -1 if client_id is None else len(name))
-    return b"".join((head, name, tags, content))
+    return b"".join((head, name, tags, *content))
 
 
 def encode_response(api_key: int, version: int, correlation_id: int, message: object) -> list[Piece]:
@@ -83,6 +94,12 @@ def encode_response_steps(
 
 def parse_response(spoken: Api, version: int, frame: Buffer) -> tuple[int, Any]:
     """The correlation id and the body of a response whose frame's size has been taken off."""
+    correlation_id, pos = parse_response_header(spoken, version, frame)
+    return correlation_id, decode(spoken.response(), frame, version, pos)
+
+
+def parse_response_header(spoken: Api, version: int, frame: Buffer) -> tuple[int, int]:
+    """The correlation id of such a response, and the position of the body."""
     try:
         (correlation_id,) = _RESPONSE.unpack_from(frame)
         pos = _RESPONSE.size
@@ -90,4 +107,4 @@ def parse_response(spoken: Api, version: int, frame: Buffer) -> tuple[int, Any]:
             pos = skip_tags(frame, pos, len(frame)) if frame[pos] else pos + 1
     except (struct_error, IndexError):
         raise MalformedMessage("the response ends within its header") from None
-    return correlation_id, decode(spoken.response(), frame, version, pos)
+    return correlation_id, pos

@@ -111,6 +111,10 @@ def null_since(first: int) -> _Null:
     return _Null(range(first, EVERY.stop))
 
 
+OWN_TAGS: Final = 10_000
+"""Tags from here on are of fields that Kafka does not have, and passes over."""
+
+
 def tag(number: int) -> _Tag:
     """The field is a tagged one: left out of the wire while it has its default."""
     return _Tag(number)

@@ -7,7 +7,7 @@ any more; so a controller may see the same request twice, as Kafka's do.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final, Protocol
 
 from kavka.client.connector import Connector
@@ -20,6 +20,7 @@ from kavka.model.errors import (
     NotController,
     RequestTimedOut,
 )
+from kavka.pacing.turn import Turn
 from kavka.protocol.registry import API
 from kavka.protocol.schema import Message, declared, fields_of
 
@@ -83,7 +84,7 @@ class ControllerChannel:
             self._changed.clear()
             try:
                 answer = await self._ask(request, deadline)
-                if not refuses(answer, NotController.code):
+                if not await refuses(answer, NotController.code):
                     return answer
                 failure = NotController("the one that was asked does not lead the quorum")
                 self.line.hang_up()
@@ -136,13 +137,22 @@ class ControllerChannel:
         self.line.wake()
 
 
-def refuses(message: Any, code: int) -> bool:
+async def refuses(message: Any, code: int) -> bool:
     """Whether a response has an error code somewhere, be it of one topic among many."""
+    turn = Turn()
+    for part in _parts(message):
+        if getattr(part, "error_code", 0) == code:
+            return True
+        await turn.breathe()
+    return False
+
+
+def _parts(message: Message) -> Iterator[Message]:
+    """A message and all that are in it."""
+    yield message
     for field in fields_of(type(message)):
         value = getattr(message, field.name)
-        if field.name == "error_code" and value == code:
-            return True
-        parts = value if isinstance(value, list) else (value,)
-        if any(isinstance(part, Message) and refuses(part, code) for part in parts):
-            return True
-    return False
+        for part in value if isinstance(value, list) else (value,):
+            if not isinstance(part, Message):
+                break
+            yield from _parts(part)

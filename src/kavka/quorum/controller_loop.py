@@ -266,11 +266,22 @@ class ControllerLoop:
     async def submit(self, decide: Decide[T]) -> T:
         """Let the machine decide, and answer when its records are committed and published.
 
-        A decision without records waits for what was written before it. Raises NotController unless this node is the
-        active controller, or about to be, and what the machine raises.
+        A decision without records waits for what was written before it, and so does a refusal. Raises NotController
+        unless this node is the active controller, or about to be, and what the machine raises.
         """
         while self.quorum.is_leader and not self._active and self._stopped is None and self._machine is not None:
             await self._something_new()
+        try:
+            reply = await self._decide(decide)
+        except KafkaError:
+            await self._committed_up_to_here()
+            raise
+        await self._committed_up_to_here()
+        if isinstance(reply, Parked):
+            raise UnknownServerError("the controller parks no requests")
+        return reply
+
+    async def _decide(self, decide: Decide[T]) -> T | Parked:
         async with self._turn:
             machine = self._deciding()
             machine.kraft_version = self.quorum.kraft_version
@@ -287,10 +298,7 @@ class ControllerLoop:
                 self._append(machine, records, now_ms)
             if machine.next_deadline_ms() < self._tick_at:
                 self._decided.set()
-        await self._committed_up_to_here()
-        if isinstance(transition.reply, Parked):
-            raise UnknownServerError("the controller parks no requests")
-        return transition.reply
+            return transition.reply
 
     def _deciding(self) -> Controller:
         if self._stopped is not None:

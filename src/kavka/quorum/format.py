@@ -247,6 +247,8 @@ def check_dirs(
     for path, meta in known.items():
         if meta is None:
             raise FormatError(f"{path} is not formatted, while {metadata_dir} is")
+        if meta.cluster_id != cluster_id:  # either of the two may be damaged
+            raise FormatError(f"{path} belongs to cluster {meta.cluster_id}, and {metadata_dir} to {cluster_id}")
         _check_owner(path, meta, cluster_id, node_id)
         if path != metadata_dir and disk.exists(f"{path}/{METADATA_LOG}"):
             raise FormatError(f"{path} has a metadata log, but {metadata_dir} is configured to hold it")

@@ -232,17 +232,21 @@ class MetadataLog:
             yield last
 
     def _batches(self, start: int, end: int) -> Iterator[tuple[bytes, Any]]:
+        expected = start
         for segment in self.log.segments_from(start):
             found = segment.find(start)
             if found is None:
                 continue
-            if found.base_offset >= end:
-                return
             scanned = BatchScan(segment.file, found.position, segment.size, check_crc=True)
             for _, chunk, batches in scanned:
                 for batch in batches:
                     if batch.base_offset >= end:
                         return
+                    if batch.base_offset > expected:
+                        raise KafkaStorageError(
+                            f"{self.log.path} is damaged: offsets {expected} to {batch.base_offset - 1} are missing"
+                        )
+                    expected = batch.last_offset + 1
                     yield chunk, batch
             if scanned.reason is not None:  # never passed over: what follows was acknowledged
                 raise KafkaStorageError(f"{segment.file.path} is damaged at byte {scanned.position}: {scanned.reason}")

@@ -238,7 +238,7 @@ def write_fetch_reply(reply: FetchReply, listener: str, version: int) -> fetch.F
     )
     topic = fetch.FetchableTopicResponse(topic=CLUSTER_METADATA, topic_id=Uuid.METADATA_TOPIC, partitions=[partition])
     nodes = _nodes(reply, listener, fetch.NodeEndpoint) if version >= 16 else []
-    return fetch.FetchResponse(throttle_time_ms=0, responses=[topic], node_endpoints=nodes)
+    return fetch.FetchResponse(responses=[topic], node_endpoints=nodes)
 
 
 class SnapshotWindow(NamedTuple):
@@ -264,7 +264,6 @@ def write_snapshot_window(window: SnapshotWindow, listener: str, version: int) -
         unaligned_records=_NO_RECORDS if window.data is None else window.data,
     )
     return fetch_snapshot.FetchSnapshotResponse(
-        throttle_time_ms=0,
         error_code=0,
         topics=[fetch_snapshot.ResponseTopicSnapshot(name=CLUSTER_METADATA, partitions=[partition])],
         node_endpoints=_nodes(head, listener, fetch_snapshot.NodeEndpoint) if version >= 1 else [],
@@ -280,4 +279,4 @@ def write_update_reply(reply: VoterChangeReply, listener: str) -> update.UpdateR
         host="" if found is None else found.host,
         port=0 if found is None else found.port,
     )
-    return update.UpdateRaftVoterResponse(throttle_time_ms=0, error_code=reply.error, current_leader=leader)
+    return update.UpdateRaftVoterResponse(error_code=reply.error, current_leader=leader)

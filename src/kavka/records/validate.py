@@ -26,7 +26,6 @@ from kavka.kernels.layout import NO_KEY
 from kavka.model.errors import (
     CorruptMessage,
     InvalidRecord,
-    InvalidTimestamp,
     KafkaError,
     MessageTooLarge,
     UnknownServerError,
@@ -34,12 +33,11 @@ from kavka.model.errors import (
 )
 from kavka.records.batch import record_fields
 from kavka.records.builder import BatchBuilder, recoded, restamped
+from kavka.records.framing import Frames, KnownSchemas, Refused, SchemaRules, SchemasNotKnown, Unknown
+from kavka.records.rejections import RecordsRejected, TimestampsRejected
 from kavka.wire.compression import CODECS, LZ4, ZSTD, chunks, compressor, is_unlinked_lz4
 
 Buffer = bytes | bytearray | memoryview
-RecordError = tuple[int, str]
-"""The index of a record in its batch, and what is wrong with it."""
-
 Validated = tuple[Buffer, list[BatchInfo]]
 """The bytes to append, and the header of the batch that they are."""
 
@@ -51,6 +49,7 @@ MAX_DECOMPRESSED_BYTES: Final = 64 << 20
 _ANY_RATIO_BYTES: Final = 16 << 20
 _MAX_RATIO: Final = 1000
 """Above 16 MiB a batch may be so many times larger than what was sent; below, equal records may compress as they do."""
+_PIECE_BYTES: Final = 128 << 10  # of records that are not compressed, if each is looked into
 _STEP_BYTES: Final = 4 << 10  # the least that a step of decompression counts
 _RECORD_WORTH: Final = 16  # what walking through a record that is not compressed counts,
 _PLAIN_SHIFT: Final = 6  # and each of its bytes: they are summed at many times the speed
@@ -59,22 +58,6 @@ _RENUMBERED: Final = 10_000  # so many records, of so many bytes, are built anew
 _RENUMBERED_BYTES: Final = 1 << 20
 _TARGETS: Final = {"uncompressed": 0, **CODECS}
 _ZSTD_SINCE: Final = 7  # Produce version (KIP-110)
-
-
-class RecordsRejected(InvalidRecord, code=InvalidRecord.code):
-    """Some of the batch's records break a rule of the topic."""
-
-    def __init__(self, message: str = "", record_errors: tuple[RecordError, ...] = ()) -> None:
-        super().__init__(message)
-        self.record_errors = record_errors
-
-
-class TimestampsRejected(InvalidTimestamp, code=InvalidTimestamp.code):
-    """Some of the batch's records have a timestamp outside of the topic's bounds."""
-
-    def __init__(self, message: str = "", record_errors: tuple[RecordError, ...] = ()) -> None:
-        super().__init__(message)
-        self.record_errors = record_errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +72,10 @@ class ProduceRules:
     before_max_ms: int = UNLIMITED
     after_max_ms: int = UNLIMITED
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
+    schemas: SchemaRules | None = None
+    """What schemas the records have to have."""
     as_it_came: bool = field(init=False)
-    """Whether an uncompressed batch that breaks no rule is appended as it came."""
+    """Whether an uncompressed batch that breaks no rule of the kernel's is appended as it came."""
     limits: Limits = field(init=False, compare=False)
     """What the kernel asks of a batch."""
 
@@ -98,6 +83,7 @@ class ProduceRules:
         limits = Limits(self.max_message_bytes, self.after_max_ms, self.before_max_ms, self.compact)
         object.__setattr__(self, "limits", limits)
         as_it_came = self.timestamp_type == CREATE_TIME and self.compression_type in ("producer", "uncompressed")
+        as_it_came &= self.schemas is None
         object.__setattr__(self, "as_it_came", as_it_came)
 
 
@@ -105,18 +91,24 @@ def validate(data: Buffer | None, rules: ProduceRules, now_ms: int, api_version:
     """What to append of the records a client sent to a partition, and its one batch; raises what the client is told.
 
     The answer is the data itself unless its largest timestamp is wrong, or the topic wants others or another codec.
+    Schemas are asked for elsewhere, before this: records whose schemas were not are refused for now.
     """
     if rules.as_it_came and data is not None:
         info = accept(data, 0, -1, now_ms, rules.limits)
         if info is not None and not info.codec:
             return data, [info]
+    if rules.schemas is not None:
+        raise SchemasNotKnown("it is not known yet whether the schemas of the records are registered")
     validation = Validation(data, rules, now_ms, api_version)
     validation.run(UNLIMITED)
     return validation.result()
 
 
 class Validation:
-    """A batch that is judged when it is told to `run`, a part at a time if it is compressed."""
+    """A batch that is judged when it is told to `run`, a part at a time if it is compressed.
+
+    If its records have to have schemas, it may stop in `unknown`, and goes on when it is `told` of them.
+    """
 
     __slots__ = (
         "_api_version",
@@ -124,6 +116,7 @@ class Validation:
         "_chunks",
         "_data",
         "_error",
+        "_frames",
         "_info",
         "_now_ms",
         "_packed",
@@ -133,15 +126,25 @@ class Validation:
         "_rules",
         "_scan",
         "_target",
+        "_walked",
         "done",
     )
 
-    def __init__(self, data: Buffer | None, rules: ProduceRules, now_ms: int, api_version: int = 13) -> None:
+    def __init__(
+        self,
+        data: Buffer | None,
+        rules: ProduceRules,
+        now_ms: int,
+        api_version: int = 13,
+        known: KnownSchemas | None = None,
+    ) -> None:
         self._data = b"" if data is None else data
         self._rules = rules
         self._now_ms = now_ms
         self._api_version = api_version
         self._error: KafkaError | None = None
+        self._frames = None if known is None else Frames(known)
+        self._walked = False
         self._begun = False
         self._plain = False
         """Whether it is uncompressed, and appended as it came."""
@@ -173,11 +176,35 @@ class Validation:
         self._scan = RecordScan(info.count, info.base_timestamp, info.is_log_append_time, info.max_timestamp)
         timed = rules.timestamp_type == CREATE_TIME
         self._scan.require(self._now_ms, rules.before_max_ms, rules.after_max_ms, rules.compact, timed)
-        limit = UNLIMITED
-        if codec:
-            limit = min(rules.max_decompressed_bytes, max(_ANY_RATIO_BYTES, _MAX_RATIO * info.size))
-        self._chunks: Iterator[Buffer] = chunks(codec, payload, limit)
+        self._chunks = self._unpacked()
         return info.size >> _PLAIN_SHIFT
+
+    def _unpacked(self) -> Iterator[Buffer]:
+        """The records, decompressed; in pieces if each of them is to be looked into."""
+        info = self._info
+        payload = memoryview(self._data)[HEADER_SIZE : info.size]
+        if not info.codec and self._frames is not None:
+            return (payload[at : at + _PIECE_BYTES] for at in range(0, len(payload), _PIECE_BYTES))
+        limit = UNLIMITED
+        if info.codec:
+            limit = min(self._rules.max_decompressed_bytes, max(_ANY_RATIO_BYTES, _MAX_RATIO * info.size))
+        return chunks(info.codec, payload, limit)
+
+    @property
+    def unknown(self) -> Unknown | None:
+        """The schemas that have to be known before it can go on."""
+        return None if self._frames is None or self.done else self._frames.unknown
+
+    def told(self, found: Refused | KafkaError) -> None:
+        """Go on with what was found about the schemas, or be refused."""
+        assert self._frames is not None
+        try:
+            self.done = not self._frames.told(found)
+        except KafkaError as error:
+            self._error = error
+            self.done = True
+        if not self.done:
+            self._chunks = self._unpacked()
 
     def run(self, budget: int) -> int:
         """Go on for about so many decompressed bytes, or to the end (`done`); what is left of the budget."""
@@ -191,22 +218,36 @@ class Validation:
             return budget
         try:
             for chunk in self._chunks:
-                self._scan.feed(chunk)
                 budget -= max(len(chunk), _STEP_BYTES)
-                if self._packer is not None:
-                    self._pack(self._packer.compress(chunk))
-                    budget -= len(chunk) * _PACKING
+                if not self._walked:
+                    budget -= self._walk(chunk)
+                if self._frames is not None:
+                    self._frames.feed(chunk)
                 if budget <= 0:
                     return 0
-            self._scan.finish()
-            if self._packer is not None:
-                self._pack(self._packer.flush())
+            if not self._walked:
+                self._scan.finish()
+                if self._packer is not None:
+                    self._pack(self._packer.flush())
+                self._walked = True
+            if self._frames is not None and not self._scan.rejections:
+                self._frames.finish()
+                if self._frames.unknown is not None:
+                    return budget
         except CorruptMessage as error:  # what does not decompress is no error of the client's to Kafka
             self._error = UnknownServerError(str(error))
         except KafkaError as error:
             self._error = error
         self.done = True
         return budget
+
+    def _walk(self, chunk: Buffer) -> int:
+        """Judge a part of the records; what that is worth beside its bytes."""
+        self._scan.feed(chunk)
+        if self._packer is None:
+            return 0
+        self._pack(self._packer.compress(chunk))
+        return len(chunk) * _PACKING
 
     def _pack(self, part: Buffer) -> None:
         """Keep what is compressed anew, but no more than a batch may have."""

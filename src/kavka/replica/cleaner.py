@@ -7,10 +7,18 @@ import logging
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from kavka.model.clock import Clock
 from kavka.model.errors import KafkaStorageError
-from kavka.model.settings import LOG_CLEANER_BACKOFF_MS, LOG_CLEANER_DEDUPE_BUFFER_SIZE, LOG_CLEANER_ENABLE
+from kavka.model.settings import (
+    LOG_CLEANER_BACKOFF_MS,
+    LOG_CLEANER_DEDUPE_BUFFER_SIZE,
+    LOG_CLEANER_ENABLE,
+    LOG_CLEANER_IO_MAX_BYTES_PER_SECOND,
+    LOG_CLEANER_THREADS,
+)
+from kavka.model.settings.values import Values
 from kavka.pacing.turn import Turn
 from kavka.replica.dirs import LogDir
 from kavka.replica.manager import ReplicaManager
@@ -44,6 +52,9 @@ class Cleaner:
         self._compact = compact
         self._clean: dict[Partition, int] = {}
         self._failed: set[Partition] = set()
+        self._cleaning: set[Partition] = set()
+        self._changed = asyncio.Event()
+        self._writing = asyncio.Lock()
         self.passes = 0
 
     def load(self) -> None:
@@ -60,16 +71,41 @@ class Cleaner:
                     self._clean[partition] = offset
 
     async def run(self) -> None:
-        """Compact until cancelled."""
-        while True:
-            found = False
+        """Compact until cancelled, as many logs at a time as `log.cleaner.threads` says."""
+        threads: dict[int, asyncio.Task[None]] = {}
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                changed = self._changed
+                for number in range(self._threads):
+                    if number not in threads or threads[number].done():
+                        threads[number] = tasks.create_task(self._work(number))
+                await changed.wait()
+
+    def follow(self, values: Values) -> None:
+        """Changed settings count at once, also for those that rest."""
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a log is being compacted."""
+        return bool(self._cleaning)
+
+    @property
+    def _threads(self) -> int:
+        return self._replicas.values[LOG_CLEANER_THREADS]
+
+    async def _work(self, number: int) -> None:
+        while number < self._threads:
+            found, changed = False, self._changed
             if self._replicas.values[LOG_CLEANER_ENABLE]:
                 try:
                     found = await self.clean_dirtiest()
                 except Exception:
                     logger.exception("log cleaner failed, retrying")
             if not found:
-                await asyncio.sleep(self._replicas.values[LOG_CLEANER_BACKOFF_MS] / 1000)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), self._replicas.values[LOG_CLEANER_BACKOFF_MS] / 1000)
 
     async def clean_dirtiest(self) -> bool:
         """Compact the log that needs it most; whether there was one."""
@@ -77,14 +113,19 @@ class Cleaner:
         due: list[tuple[Cleanable, Partition]] = []
         turn = Turn()
         for partition in self._replicas:
-            found = self._assess(partition)
+            found = None if partition in self._cleaning else self._assess(partition)
             if found is not None and found.due:
                 due.append((found, partition))
             await turn.breathe()
+        due = [(found, partition) for found, partition in due if partition not in self._cleaning]
         if not due:
             return False
         cleanable, partition = max(due, key=lambda pair: (pair[0].overdue, pair[0].ratio))
-        await self._clean_one(cleanable, partition)
+        self._cleaning.add(partition)
+        try:
+            await self._clean_one(cleanable, partition)
+        finally:
+            self._cleaning.remove(partition)
         return True
 
     def _forget_deleted(self) -> None:
@@ -117,7 +158,13 @@ class Cleaner:
         log = partition.log
         plan: CompactionPlan | None = None
         try:
-            plan = make_plan(cleanable, self._clock.now_ms(), self._replicas.values[LOG_CLEANER_DEDUPE_BUFFER_SIZE])
+            share = max(self._threads, 1)
+            plan = make_plan(
+                cleanable,
+                self._clock.now_ms(),
+                self._replicas.values[LOG_CLEANER_DEDUPE_BUFFER_SIZE] // share,
+                self._replicas.values[LOG_CLEANER_IO_MAX_BYTES_PER_SECOND] / share,
+            )
             result = await (self._compact or run_worker)(self._replicas.disk, plan)
             if partition.log is not log or self._replicas.futures.of(partition.topic_partition) is not None:
                 discard(log, plan)
@@ -142,6 +189,10 @@ class Cleaner:
             await self._checkpoint(partition)
 
     async def _checkpoint(self, partition: Partition) -> None:
+        async with self._writing:  # a file is replaced by way of another, which has one name
+            await self._write_checkpoint(partition)
+
+    async def _write_checkpoint(self, partition: Partition) -> None:
         if self._replicas.held(*partition.topic_partition) is not partition:
             return
         directory = self._replicas.directory_of(partition)

@@ -29,6 +29,7 @@ class LogDir:
         "online",
         "path",
         "replicas",
+        "to_recover",
     )
 
     def __init__(
@@ -46,6 +47,8 @@ class LogDir:
         self.disk_error: str | None = None
         """What the disk has refused, until that is looked at."""
         self.replicas = 0
+        self.to_recover = False
+        """Whether it has a log that could not be created, or recovered: the next start has to look at it."""
 
     @property
     def name(self) -> str:

@@ -58,9 +58,10 @@ from kavka.replica.partition import Partition
 from kavka.replica.session import Ask, Asked, FetchSession, Key
 from kavka.replica.syncing import Failed, Syncer
 from kavka.replica.tier import RemoteStateRead, arrived
-from kavka.replica.tiered_start import TieredStart, tiered_start
+from kavka.replica.tiered_start import EARLIEST_PENDING_UPLOAD, TieredStart, tiered_start
 from kavka.replication.follower import Reaction, backoff_ms, reaction, reset, start_offset, truncation_offset
 from kavka.replication.throttle import Throttle
+from kavka.storage import files
 from kavka.storage.log import Log
 
 logger = logging.getLogger(__name__)
@@ -140,6 +141,7 @@ class Fetcher:
         self._interrupted = False
         self._polling = False
         self._closed = False
+        self._cut = False  # whether the checkpoint may say of a log that more of it is on the disk than there is
 
     def __len__(self) -> int:
         return len(self._copies)
@@ -157,7 +159,7 @@ class Fetcher:
         try:
             offset = start_offset(log.epochs, log.log_end_offset, partition.high_watermark)
             if offset < log.log_end_offset:
-                partition.truncate(offset, self._around.clock.now_ms())
+                self._truncate(partition, offset)
         except KafkaStorageError as error:
             self._give_up(copy, error)
         self._touch(copy.key)
@@ -231,7 +233,9 @@ class Fetcher:
         try:
             while not self._closed:
                 try:
+                    await self._note_cuts()
                     connection = await self._line.connect()
+                    await self._note_cuts()
                     if not self._closed:
                         await self._fetch(connection)
                     failures = 0
@@ -384,6 +388,16 @@ class Fetcher:
         if to_force:
             await self._forced(to_force)
 
+    def _truncate(self, partition: Partition, offset: int) -> None:
+        partition.truncate(offset, self._around.clock.now_ms())
+        self._cut = True
+
+    async def _note_cuts(self) -> None:
+        """Before a log that was cut grows again: a recovery point from before would have what is new passed over."""
+        if self._cut:
+            self._cut = False
+            await self._around.replicas.checkpoints.write(files.RECOVERY_POINTS)
+
     @staticmethod
     def _fits(copy: Copy, asked: Asked) -> bool:
         """Whether an answer is about the log as it is: the leadership or the log may have changed meanwhile."""
@@ -405,7 +419,7 @@ class Fetcher:
                     log.log_end_offset,
                     offset,
                 )
-                partition.truncate(offset, now_ms)
+                self._truncate(partition, offset)
                 return False
             records = row.records
             grown = bool(records) and partition.append_as_follower(records, copy.leader_epoch, now_ms)  # type: ignore[arg-type]
@@ -471,25 +485,34 @@ class Fetcher:
         if isinstance(latest, Reaction) or isinstance(earliest, Reaction):
             self._back_off(copy, Reaction.SOON)
             return
+        tiered = await self._offset(connection, copy, EARLIEST_PENDING_UPLOAD) if self._after_tiered(partition) else -1
         if not copy.current or partition.log.log_end_offset != end_offset:
             return
         found = reset(end_offset, earliest, latest)
+        if found.whole and not isinstance(tiered, Reaction) and tiered > earliest:
+            await self._reset_local(connection, copy)
+            return
         now_ms = self._around.clock.now_ms()
         try:
             if found.whole:
                 partition.start_over_at(found.offset, now_ms)
             elif found.offset < end_offset:
-                partition.truncate(found.offset, now_ms)
+                self._truncate(partition, found.offset)
             else:
                 self._back_off(copy, Reaction.SOON)
         except KafkaStorageError as error:
             self._give_up(copy, error)
 
+    def _after_tiered(self, partition: Partition) -> bool:
+        """Whether a log begins after all that is in the tier (KIP-1023), and not where the leader's disk does."""
+        enabled = self._around.replicas.values[FOLLOWER_FETCH_LAST_TIERED_OFFSET_ENABLE]
+        return enabled and partition.tier is not None and partition.log_end_offset == 0
+
     async def _reset_local(self, connection: Connection, copy: Copy) -> None:
         """The leader has our log end offset in tiered storage only: begin after that, with what the tier knows."""
         partition, replicas = copy.partition, self._around.replicas
         tier, end_offset = partition.tier, partition.log_end_offset
-        after_tiered = end_offset == 0 and replicas.values[FOLLOWER_FETCH_LAST_TIERED_OFFSET_ENABLE]
+        after_tiered = self._after_tiered(partition)
         try:
             start = await tiered_start(connection, partition, replicas.node_id, after_tiered=after_tiered)
             if tier is None:

@@ -176,6 +176,7 @@ class Loading:
                 self._replicas.adopt(topic, tp.partition, loaded, directory, checkpoints.committed.get(tp, 0))
         except KafkaStorageError as error:
             logger.error("%s; replica %s is offline", error, tp)
+            directory.to_recover |= not directory.clean
             self._checkpoints.keep(directory, tp)
             self._replicas.give_up(tp, error)
 
@@ -280,6 +281,7 @@ class FutureLoading:
                     try:
                         self._settle(directory, name, tp)
                     except KafkaStorageError as error:
+                        directory.to_recover |= not directory.clean
                         logger.error("%s; its move begins anew when it is asked for", error)
                     except OSError as error:
                         self._replicas.take_offline(directory, error)

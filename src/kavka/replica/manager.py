@@ -108,6 +108,8 @@ class ReplicaManager:
         self._dir_of: dict[TopicPartition, LogDir] = {}
         self._unusable: dict[TopicPartition, KafkaStorageError] = {}
         self._shared_rules: dict[tuple[tuple[str, str], ...], TopicRules] = {}
+        self.checks_schemas = False
+        """Whether any topic here has, or had, records whose schemas have to be registered."""
         self.gone = Traffic()
         """Of topics that were here."""
 
@@ -278,6 +280,7 @@ class ReplicaManager:
             try:
                 new = self._create(tp, hosted, directory)
             except KafkaStorageError as error:
+                directory.to_recover = True  # half a log may be there
                 self.give_up(tp, error)
                 raise
             partition = self._add(hosted, index, new, directory)
@@ -319,6 +322,7 @@ class ReplicaManager:
             if len(self._shared_rules) >= MAX_SHARED_RULES:
                 self._shared_rules.clear()
             rules = self._shared_rules[key] = topic_rules(topic_values(overrides, self.values), self.values)
+            self.checks_schemas |= rules.produce.schemas is not None
         return rules
 
     def tiered(self, topic: TopicImage, index: int) -> bool:

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from kavka.kernels.batches import HEADER_SIZE, accept
-from kavka.kernels.layout import ATTRIBUTES_LOW_BYTE
+from kavka.kernels.layout import ATTRIBUTES_LOW_BYTE, CODEC_MASK
 from kavka.metadata.image.cluster import BrokerRegistration
 from kavka.metadata.image.topics import PartitionImage
-from kavka.metadata.names import is_internal
+from kavka.metadata.names import is_write_protected
 from kavka.model.errors import (
     FencedLeaderEpoch,
     MessageTooLarge,
@@ -79,7 +79,6 @@ class Partition(UnifiedLog):
         "_context",
         "_epoch_start",
         "_led_from",
-        "internal",
         "isr",
         "leader",
         "leader_epoch",
@@ -89,6 +88,7 @@ class Partition(UnifiedLog):
         "partition_epoch",
         "replicas",
         "traffic",
+        "write_protected",
     )
 
     def __init__(
@@ -103,7 +103,7 @@ class Partition(UnifiedLog):
         super().__init__(topic_partition, topic_id, log, rules, high_watermark)
         self._context = context
         self.node_id = context.node_id
-        self.internal = is_internal(topic_partition.topic)
+        self.write_protected = is_write_protected(topic_partition.topic)
         self.leader = -1
         self.leader_epoch = NO_EPOCH
         self.partition_epoch = NO_EPOCH
@@ -210,6 +210,8 @@ class Partition(UnifiedLog):
         traffic = self.traffic
         traffic.produce_requests += 1
         traffic.in_bytes += len(checked)
+        if checked is not data and batches[0].codec != data[ATTRIBUTES_LOW_BYTE] & CODEC_MASK:
+            traffic.produce_conversions += batches[0].count
         if self.leadership is None:
             self._commit_all()
         else:
@@ -224,7 +226,7 @@ class Partition(UnifiedLog):
         """
         rules = self.rules
         produce = rules.produce
-        if self.leadership is not None or self.leader != self.node_id or self.internal or rules.flushes:
+        if self.leadership is not None or self.leader != self.node_id or self.write_protected or rules.flushes:
             return None
         if not produce.as_it_came or end - start < HEADER_SIZE or buffer[start + ATTRIBUTES_LOW_BYTE]:
             return None
@@ -458,6 +460,14 @@ class Partition(UnifiedLog):
             records = None if context.leader_throttle.exceeded(now_ms) else records
         stable = log.last_stable_offset(self.high_watermark)
         return FetchRead(records, self.high_watermark, stable, log.log_start_offset, None, None)
+
+    def knows_progress(self, follower_id: int, offset: int) -> bool:
+        """Whether a follower is known to have fetched from an offset; if not, the next request of its session tells.
+
+        What was noted is forgotten when the controller takes it out of the ISR, perhaps while its request waits.
+        """
+        follower = self.leadership.followers.get(follower_id) if self.leadership is not None else None
+        return follower is not None and follower.log_end_offset == offset
 
     @property
     def leader_throttled(self) -> bool:

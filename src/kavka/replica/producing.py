@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from kavka.kernels.layout import ATTRIBUTES_LOW_BYTE, ProducedPartition, Topic
+from kavka.metadata.names import may_write
 from kavka.model.clock import Clock
 from kavka.model.errors import (
     InvalidRecord,
@@ -17,7 +18,7 @@ from kavka.model.errors import (
     UnknownServerError,
 )
 from kavka.replica.committing import Awaited, Errors, ReplicasWait, committed
-from kavka.replica.judging import LARGE_BYTES, Judging, RequestIndex, Sent, judge
+from kavka.replica.judging import LARGE_BYTES, Judging, RequestIndex, Schemas, Sent, judge
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.partition import Partition
 from kavka.replica.refused import refused_row
@@ -26,7 +27,6 @@ from kavka.replica.waiting import Purgatory
 
 logger = logging.getLogger(__name__)
 
-ADMIN_CLIENT: Final = "__admin_client"
 COMPLAIN_EVERY_MS: Final = 1_000
 TRANSACTIONAL: Final = 0x10
 
@@ -58,8 +58,17 @@ class PartitionVerification(Protocol):
 class Producing:
     """Appends to the partitions of this node."""
 
-    def __init__(self, replicas: ReplicaManager, syncer: Syncer, clock: Clock, purgatory: Purgatory) -> None:
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        syncer: Syncer,
+        clock: Clock,
+        purgatory: Purgatory,
+        schemas: Callable[[], Schemas | None] | None = None,
+    ) -> None:
         self._replicas = replicas
+        self.schemas = schemas
+        """Who knows which schemas are registered, if anybody does here."""
         self._syncer = syncer
         self._purgatory = purgatory
         self._now_ms = clock.now_ms
@@ -67,7 +76,7 @@ class Producing:
 
     def judge(self, sent: Sent, version: int, size: int) -> Judging | None:
         """What is to be judged before anything of a request of this size is appended; None if nothing is."""
-        return judge(sent, self._replicas, self._now_ms(), version, size > LARGE_BYTES)
+        return judge(sent, self._replicas, self._now_ms(), version, size > LARGE_BYTES, self.schemas)
 
     def append(
         self,
@@ -96,7 +105,7 @@ class Producing:
                     partition = self._replicas.find(topic, index)
                     if data is None:
                         raise InvalidRecord("no records were sent")
-                    if partition.internal and client_id != ADMIN_CLIENT:
+                    if partition.write_protected and not may_write(client_id, partition.topic_partition.topic):
                         raise InvalidTopicException("clients do not write to internal topics")
                     if verdict is not None:
                         verdict.require(partition)

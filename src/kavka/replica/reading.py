@@ -15,6 +15,7 @@ from kavka.model.errors import (
     UnknownServerError,
 )
 from kavka.model.settings.tiered import REMOTE_FETCH_MAX_WAIT_MS
+from kavka.model.types import FileSlice
 from kavka.replica.fetching import NO_SESSION, FetchEntry, FetchSet
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.partition import Partition
@@ -172,6 +173,8 @@ class FetchAttempt:
                 # Nothing to read at this offset: the entry comes back when the partition has news.
                 del self._scope.dirty[entry]
                 entry.watch(partition)
+        elif size < limits.min_bytes and size < max_bytes:
+            self._look_on(partition, records)
         return (entry.index, 0, high_watermark, stable, log_start, aborted, NO_REPLICA, records or b""), size
 
     def _read_remote(self, partition: Partition, entry: FetchEntry, asked: RemoteRead) -> tuple[FetchedPartition, int]:
@@ -209,11 +212,19 @@ class FetchAttempt:
             self._urgent = True
             more = (diverging, None, None)
             return (entry.index, 0, high_watermark, stable, log_start, None, NO_REPLICA, b"", *more), 0
-        if records is None and entry.fetch_offset >= partition.log_end_offset:
+        at_end = records is None and entry.fetch_offset >= partition.log_end_offset
+        if at_end and partition.knows_progress(follower.id, entry.fetch_offset):
             self._scope.dirty.pop(entry, None)
             entry.watch_end(partition)
         size = len(records) if records is not None else 0
+        if 0 < size < self._limits.min_bytes and size < max_bytes:
+            self._look_on(partition, records)
         return (entry.index, 0, high_watermark, stable, log_start, None, NO_REPLICA, records or b""), size
+
+    def _look_on(self, partition: Partition, records: bytes | FileSlice | None) -> None:
+        """Wait for nothing where the log has more and only gives it in pieces."""
+        if isinstance(records, FileSlice) and partition.log.goes_on(records):
+            self._urgent = True
 
     def _error_row(self, entry: FetchEntry, error: KafkaError) -> FetchedPartition:
         leader = None
@@ -250,8 +261,12 @@ class FetchAttempt:
 
     def _held_for(self, hold: Callable[[int], int]) -> int:
         """Ask whether the answer may be given; if not, what was read counts as never looked at."""
-        size = sum(len(row[7] or b"") for row in self._rows.values())
-        self.throttle_ms = hold(size + ROW_BYTES * len(self._rows))
+        size = ROW_BYTES * len(self._rows)
+        for row in self._rows.values():
+            records = row[7]
+            if records is not None:
+                size += len(records)
+        self.throttle_ms = hold(size)
         if self.throttle_ms > 0:
             for entry in self._rows:
                 if entry.owner is self._scope:

@@ -18,7 +18,8 @@ from kavka.model.errors import (
     RecordListTooLarge,
     UnsupportedCompressionType,
 )
-from kavka.records.validate import RecordsRejected, TimestampsRejected
+from kavka.records.framing import SchemasNotKnown
+from kavka.records.rejections import RecordsRejected, TimestampsRejected
 from kavka.replica.partition import Partition
 
 
@@ -40,7 +41,7 @@ WITHOUT_LOG_START: Final = (
     UnsupportedCompressionType,
 )
 """With these Kafka does not say where the log starts; with the others a producer may need it (KIP-360)."""
-EXPLAINED: Final = (RecordsRejected, TimestampsRejected, NotAdded, NotVerified)
+EXPLAINED: Final = (RecordsRejected, TimestampsRejected, NotAdded, NotVerified, SchemasNotKnown)
 """What is told in words, as in Kafka; of the rest the code says all."""
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from kavka.model.settings import KAVKA_MAX_DECOMPRESSED_MESSAGE_BYTES, PRODUCER_ID_EXPIRATION_MS, topic
 from kavka.model.settings.tiered import REMOTE_LOG_STORAGE_SYSTEM_ENABLE
 from kavka.model.settings.values import Values
+from kavka.records.framing import SchemaRules
 from kavka.records.validate import ProduceRules
 from kavka.storage.config import LogConfig
 
@@ -54,6 +55,7 @@ def topic_rules(values: Values, node: Values) -> TopicRules:
         before_max_ms=values[topic.TOPIC_MESSAGE_TIMESTAMP_BEFORE_MAX_MS],
         after_max_ms=values[topic.TOPIC_MESSAGE_TIMESTAMP_AFTER_MAX_MS],
         max_decompressed_bytes=node[KAVKA_MAX_DECOMPRESSED_MESSAGE_BYTES],
+        schemas=schema_rules(values),
     )
     return TopicRules(
         log,
@@ -66,6 +68,16 @@ def topic_rules(values: Values, node: Values) -> TopicRules:
         tuple(values[topic.TOPIC_LEADER_REPLICATION_THROTTLED_REPLICAS]),
         tuple(values[topic.TOPIC_FOLLOWER_REPLICATION_THROTTLED_REPLICAS]),
     )
+
+
+def schema_rules(values: Values) -> SchemaRules | None:
+    """What schemas a topic's records have to have; None if any will do."""
+    key = value = None
+    if values[topic.TOPIC_CONFLUENT_KEY_SCHEMA_VALIDATION]:
+        key = values[topic.TOPIC_CONFLUENT_KEY_SUBJECT_NAME_STRATEGY].rpartition(".")[2]
+    if values[topic.TOPIC_CONFLUENT_VALUE_SCHEMA_VALIDATION]:
+        value = values[topic.TOPIC_CONFLUENT_VALUE_SUBJECT_NAME_STRATEGY].rpartition(".")[2]
+    return None if key is None and value is None else SchemaRules(key, value)
 
 
 def log_config(values: Values, node: Values) -> LogConfig:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 
 from kavka.model.errors import KafkaStorageError
-from kavka.replica.dirs import LogDir
 from kavka.replica.manager import ReplicaManager
 from kavka.storage.dirs import write_clean_shutdown
 
@@ -15,9 +14,11 @@ logger = logging.getLogger(__name__)
 def stop_cleanly(replicas: ReplicaManager, broker_epoch: int, *, also: str = "") -> None:
     """Write everything out; a directory with a log that failed is not marked, so that the next start looks at it.
 
+    Nor is one with a log that could not even be created, or recovered at the start: what is torn there still is.
+
     `also` is a directory without logs of partitions, which is in order already.
     """
-    unsound: set[LogDir] = set()
+    unsound = {directory for directory in replicas.dirs if directory.to_recover}
     for partition in replicas:
         try:
             partition.log.close(sync=False)

@@ -1,7 +1,9 @@
 """Dead letters of share groups: records that a group gives up, written to the topic that it names (KIP-1191's headers).
 
-Before a record is written here it is remembered as about to be archived, and as archived afterwards. Who finds the
-former, because a leader has died in between, looks through the end of the topic for what was written already.
+They are written by an idempotent producer, one batch at a time for each share partition. Before a batch is written the
+share coordinator remembers which records are in it (those about to be archived), the producer's id and the batch's
+sequence number; afterwards, that they are archived. Whoever does not know whether a batch was written, because no
+answer came or because a leader has died in between, writes the same batch again: where it is, it is a duplicate.
 """
 
 from __future__ import annotations
@@ -13,27 +15,32 @@ from typing import Any, Final, NamedTuple
 
 from kavka.client.deadline import within
 from kavka.coordinator.share.settings import ShareGroupSettings
+from kavka.coordinator.share_state.machine import ReadState, StateChange
 from kavka.model.clock import Clock
 from kavka.model.errors import (
     BrokerNotAvailable,
     InvalidConfig,
     KafkaError,
     LeaderNotAvailable,
+    MessageTooLarge,
     OffsetOutOfRange,
+    OutOfOrderSequenceNumber,
     RequestTimedOut,
+    UnknownTopicId,
     error_for,
 )
-from kavka.model.share import SharePartitionKey
+from kavka.model.share import ARCHIVED, ARCHIVING, DeadLetterProducer, SharePartitionKey, StateBatch
 from kavka.model.types import FileSlice, Uuid
-from kavka.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from kavka.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kavka.records.batch import Header, Record, records, scan_prefix
 from kavka.records.builder import BatchBuilder
 from kavka.replica.fetching import FetchEntry
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.partition import Partition
-from kavka.runtime.listed_offset import EARLIEST, LATEST, listed_offset
-from kavka.share.partition import REJECTED, Dead
+from kavka.runtime.share_persister import SharePersister
+from kavka.share.aborted import without
+from kavka.share.acquiring import Acquired
+from kavka.share.partition import REJECTED, SPENT, Dead
 
 logger = logging.getLogger(__name__)
 
@@ -43,159 +50,261 @@ DELIVERY_COUNT, MESSAGE = PREFIX + "delivery.count", PREFIX + "message"
 WORDS: Final = {REJECTED: b"the record was rejected by a member of the group"}
 SPENT_WORDS: Final = b"the record was delivered as often as it may be"
 
-LOOK_BACK: Final = 10_000
-"""So many records at the end of a partition are looked through for what was written already."""
 READ_BYTES: Final = 1 << 20
 BATCH_BYTES: Final = 512 * 1024
+BATCH_RECORDS: Final = 1_000
 PATIENCE_MS: Final = 20_000
 PAUSE_SECONDS: Final = 0.2
 TIMEOUT_MS: Final = 10_000
 
-PASSING: Final = (BrokerNotAvailable, OffsetOutOfRange)
-"""What passes beside the errors that are retriable: a node that is away, and a log that was cut while it was read."""
-
-Origin = tuple[bytes, bytes, bytes, bytes]
-"""Group, topic, partition and offset of a dead letter, as its headers say."""
+NO_PRODUCER: Final = DeadLetterProducer(-1, 0, Uuid.ZERO, 0)
+PRODUCE_VERSION: Final = 13
+MAX_SEQUENCE: Final = 2**31 - 1
 
 
-class DeadLetterPartition(NamedTuple):
-    """Where dead letters go."""
+class DeadLetterBatch(NamedTuple):
+    """Dead letters that are written together."""
 
-    name: str
-    topic_id: Uuid
-    partition: int
-    leader: int
+    ranges: Sequence[Dead]
+    builder: BatchBuilder
 
 
 class DeadLetters:
-    """Writes the dead letters of the partitions that this node leads."""
+    """Where the dead letters of the partitions that this node leads go."""
 
-    def __init__(self, replicas: ReplicaManager, clock: Clock, ask: Callable[[int, Any], Awaitable[Any]]) -> None:
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        clock: Clock,
+        ask: Callable[[int, Any], Awaitable[Any]],
+        new_producer_id: Callable[[], Awaitable[int]],
+    ) -> None:
         self._replicas = replicas
         self._clock = clock
         self._ask = ask
+        self.new_producer_id = new_producer_id
 
-    async def bury(
-        self,
-        key: SharePartitionKey,
-        source: Partition,
-        dead: Sequence[Dead],
-        settings: ShareGroupSettings,
-        *,
-        again: bool = False,
-    ) -> None:
-        """Write records that are given up; `again` those that are not there yet. What cannot be written is logged."""
-        until_ms = self._clock.monotonic_ms() + PATIENCE_MS
-        while True:
-            try:
-                await self._bury(key, source, dead, settings, again=again)
-                return
-            except KafkaError as error:
-                passing = error.retriable or isinstance(error, PASSING)
-                if not passing or self._clock.monotonic_ms() > until_ms:
-                    count = sum(given_up.last_offset - given_up.first_offset + 1 for given_up in dead)
-                    logger.error("%s: writing %d records to the dead-letter topic failed: %s", key, count, error)
-                    return
-            again = True  # the write may have been done although nobody said so
-            await asyncio.sleep(PAUSE_SECONDS)
-
-    async def _bury(
-        self,
-        key: SharePartitionKey,
-        source: Partition,
-        dead: Sequence[Dead],
-        settings: ShareGroupSettings,
-        *,
-        again: bool,
-    ) -> None:
-        place = self._place(settings.dead_letter_topic, key.partition)
-        there = await self._origins(place) if again else frozenset[Origin]()
-        topic = source.topic_partition.topic
-        originals = {record.offset: record for record in read(source, dead)} if settings.dead_letter_copies else {}
-        builder, now_ms = BatchBuilder(), self._clock.now_ms()
-        for dead_range in dead:
-            for offset in range(dead_range.first_offset, dead_range.last_offset + 1):
-                headers = headers_of(key, topic, offset, dead_range)
-                if origin_of(headers) in there:
-                    continue
-                found = originals.get(offset)
-                if found is not None:
-                    builder.append(found.key, found.value, now_ms, (*found.headers, *headers))
-                else:
-                    builder.append(None, None, now_ms, headers)
-                if builder.size > BATCH_BYTES:
-                    await self._append(place, builder, now_ms)
-                    builder = BatchBuilder()
-        if builder.count:
-            await self._append(place, builder, now_ms)
-
-    def _place(self, name: str, partition: int) -> DeadLetterPartition:
-        """The partition that takes the dead letters of another; raises KafkaError."""
+    def place(self, name: str, partition: int) -> tuple[Uuid, int]:
+        """Topic id and index of the partition that takes the dead letters of another; raises InvalidConfig."""
         topic = self._replicas.image.topics.by_name.get(name)
         if topic is None or name.startswith("__"):
             raise InvalidConfig(f"{name!r} is no topic for dead letters")
-        index = partition % len(topic.partitions)
+        return topic.id, partition % len(topic.partitions)
+
+    def now_ms(self) -> int:
+        """The time of day."""
+        return self._clock.now_ms()
+
+    def has(self, topic_id: Uuid) -> bool:
+        """Whether a topic is still there."""
+        return topic_id in self._replicas.image.topics.by_id
+
+    def batch(
+        self, key: SharePartitionKey, source: Partition, dead: Sequence[Dead], settings: ShareGroupSettings
+    ) -> DeadLetterBatch:
+        """The dead letters of some ranges as one batch."""
+        (batch,) = self.batches(key, source, dead, settings, most_records=MAX_SEQUENCE, most_bytes=MAX_SEQUENCE)
+        return batch
+
+    def batches(
+        self,
+        key: SharePartitionKey,
+        source: Partition,
+        dead: Sequence[Dead],
+        settings: ShareGroupSettings,
+        *,
+        most_records: int = BATCH_RECORDS,
+        most_bytes: int = BATCH_BYTES,
+    ) -> Iterator[DeadLetterBatch]:
+        """The dead letters of some ranges, so many in each batch."""
+        topic, now_ms = source.topic_partition.topic, self._clock.now_ms()
+        ranges: list[Dead] = []
+        builder = BatchBuilder()
+        for dead_range in dead:
+            originals = read(source, dead_range) if settings.dead_letter_copies else iter(())
+            original = next(originals, None)
+            first = dead_range.first_offset
+            for offset in range(first, dead_range.last_offset + 1):
+                headers = headers_of(key, topic, offset, dead_range)
+                if original is not None and original.offset == offset:
+                    builder.append(original.key, original.value, now_ms, (*original.headers, *headers))
+                    original = next(originals, None)
+                else:
+                    builder.append(None, None, now_ms, headers)
+                if builder.count == most_records or builder.size > most_bytes:
+                    ranges.append(dead_range._replace(first_offset=first, last_offset=offset))
+                    yield DeadLetterBatch(ranges, builder)
+                    ranges, builder, first = [], BatchBuilder(), offset + 1
+            if first <= dead_range.last_offset:
+                ranges.append(dead_range._replace(first_offset=first))
+        if builder.count:
+            yield DeadLetterBatch(ranges, builder)
+
+    async def send(self, producer: DeadLetterProducer, builder: BatchBuilder) -> None:
+        """Write a batch until it is known to be there; raises KafkaError if that cannot be or takes too long."""
+        builder.producer_id, builder.producer_epoch, builder.base_sequence = producer.producer_id, 0, producer.sequence
+        batch, until_ms = builder.build(), self._clock.monotonic_ms() + PATIENCE_MS
+        while True:
+            try:
+                await self._append(producer.topic_id, producer.partition, batch)
+                return
+            except KafkaError as error:
+                passing = error.retriable or isinstance(error, BrokerNotAvailable)
+                if not passing or not self.has(producer.topic_id) or self._clock.monotonic_ms() > until_ms:
+                    raise
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _append(self, topic_id: Uuid, index: int, batch: bytes) -> None:
+        partition = self._replicas.held(topic_id, index)
+        if partition is not None and partition.leads:
+            info = partition.append(memoryview(batch), -1, self._clock.now_ms(), PRODUCE_VERSION)
+            await committed(partition, info.last_offset + 1)
+            return
+        topic = self._replicas.image.topics.by_id.get(topic_id)
+        if topic is None or index >= len(topic.partitions):
+            raise UnknownTopicId(f"the topic of dead letters {topic_id} is gone")
         leader = topic.partitions[index].leader
         if leader < 0:
-            raise LeaderNotAvailable(f"{name}-{index} has no leader")
-        return DeadLetterPartition(name, topic.id, index, leader)
+            raise LeaderNotAvailable(f"{topic.name}-{index} has no leader")
+        data = [PartitionProduceData(index=index, records=batch)]
+        named = TopicProduceData(name=topic.name, topic_id=topic_id, partition_data=data)
+        answer = await self._ask(leader, ProduceRequest(acks=-1, timeout_ms=TIMEOUT_MS, topic_data=[named]))
+        for row in (row for topic_response in answer.responses for row in topic_response.partition_responses):
+            if row.error_code:
+                raise error_for(row.error_code, row.error_message)
 
-    async def _append(self, place: DeadLetterPartition, builder: BatchBuilder, now_ms: int) -> None:
-        batch = builder.build()
-        partition = self._led_here(place)
-        if partition is not None:
-            await committed(partition, partition.append_own(batch, now_ms) + builder.count)
+
+class DeadLetterWriter:
+    """Writes the dead letters of one share partition, and what the share coordinator is to know of that."""
+
+    def __init__(
+        self, key: SharePartitionKey, source: Partition, letters: DeadLetters, persister: SharePersister
+    ) -> None:
+        self._key = key
+        self._source = source
+        self._letters = letters
+        self._persister = persister
+        self._producer = NO_PRODUCER
+        self._number = 0
+
+    async def write(self, change: StateChange, dead: Iterable[Dead], settings: ShareGroupSettings) -> None:
+        """Write a change and the dead letters in it.
+
+        Raises KafkaError if the state cannot be written; then nobody knows what is about to be archived, and the share
+        partition is to be loaded anew.
+        """
+        dead = clipped(dead, change.start_offset)
+        rows = without_dead(change.batches, dead)
+        for batch in self._letters.batches(self._key, self._source, dead, settings):
+            await self._bury(batch, change._replace(batches=rows), settings)
+            rows = states_of(batch.ranges, ARCHIVED)
+        await self._persist(change._replace(batches=rows))
+
+    async def finish(self, found: ReadState, loaded: StateChange, settings: ShareGroupSettings) -> None:
+        """Go on where a leader before this one was: see that what it was about to archive is written.
+
+        `loaded` is where the share partition stands after that. Raises KafkaError.
+        """
+        known, dead = found.dead_letters or NO_PRODUCER, dead_of(found.batches)
+        self._number = max(known.number, self._letters.now_ms())  # beyond what is still on its way here
+        if not dead:
+            return
+        self._producer = known
+        if settings.dead_letter_topic:
+            batch = self._letters.batch(self._key, self._source, dead, settings)
+            change = loaded._replace(start_offset=found.start_offset)
+            if self._producer.producer_id >= 0 and self._letters.has(self._producer.topic_id):
+                await self._send(batch, change, settings)
+            else:
+                await self._bury(batch, change, settings)
+        await self._persist(loaded._replace(batches=states_of(dead, ARCHIVED)))
+
+    async def _bury(self, batch: DeadLetterBatch, change: StateChange, settings: ShareGroupSettings) -> None:
+        """Have it remembered that a batch is about to be written, and write it."""
+        try:
+            place = self._letters.place(settings.dead_letter_topic, self._key.partition)
+            if self._producer.producer_id < 0 or (self._producer.topic_id, self._producer.partition) != place:
+                await self._new_producer(place)
+        except KafkaError as error:
+            self._give_up(batch, error)
+            await self._persist(change)
+            return
+        await self._remember(batch, change)
+        await self._send(batch, change, settings)
+
+    async def _new_producer(self, place: tuple[Uuid, int]) -> None:
+        self._producer = DeadLetterProducer(await self._letters.new_producer_id(), 0, *place)
+
+    async def _remember(self, batch: DeadLetterBatch, change: StateChange) -> None:
+        await self._persist(change._replace(batches=[*change.batches, *states_of(batch.ranges, ARCHIVING)]))
+
+    async def _persist(self, change: StateChange) -> None:
+        self._number += 1
+        said = self._producer._replace(number=self._number)
+        await self._persister.write(self._key, change._replace(dead_letters=said))
+
+    async def _send(self, batch: DeadLetterBatch, change: StateChange, settings: ShareGroupSettings) -> None:
+        error = await self._sent(batch)
+        if isinstance(error, MessageTooLarge) and settings.dead_letter_copies:  # better without copies than not at all
+            without_copies = settings._replace(dead_letter_copies=False)
+            batch = self._letters.batch(self._key, self._source, batch.ranges, without_copies)
+            error = await self._sent(batch)
+        if isinstance(error, OutOfOrderSequenceNumber):  # the topic lost what was written before: this is not there
+            try:
+                await self._new_producer((self._producer.topic_id, self._producer.partition))
+            except KafkaError as refused:
+                error = refused
+            else:
+                await self._remember(batch, change._replace(batches=()))
+                error = await self._sent(batch)
+        if error is not None:
+            self._give_up(batch, error)
+
+    async def _sent(self, batch: DeadLetterBatch) -> KafkaError | None:
+        try:
+            await self._letters.send(self._producer, batch.builder)
+        except KafkaError as error:
+            return error
+        after = (self._producer.sequence + batch.builder.count) & MAX_SEQUENCE
+        self._producer = self._producer._replace(sequence=after)
+        return None
+
+    def _give_up(self, batch: DeadLetterBatch, error: KafkaError) -> None:
+        """What could not be written may be there all the same: its sequence number is never used again."""
+        count = batch.builder.count
+        logger.error("%s: writing %d records to the dead-letter topic failed: %s", self._key, count, error)
+        self._producer = NO_PRODUCER
+
+
+def clipped(dead: Iterable[Dead], start_offset: int) -> list[Dead]:
+    """Without what is before the start offset by now: nothing is remembered of that."""
+    return [
+        each._replace(first_offset=max(each.first_offset, start_offset))
+        for each in dead
+        if each.last_offset >= start_offset
+    ]
+
+
+def states_of(dead: Iterable[Dead], state: int) -> list[StateBatch]:
+    """What is remembered of records that are given up."""
+    return [StateBatch(each.first_offset, each.last_offset, state, each.delivery_count) for each in dead]
+
+
+def without_dead(batches: Iterable[StateBatch], dead: Iterable[Dead]) -> list[StateBatch]:
+    """What is written of the other records."""
+    ranges = sorted((each.first_offset, each.last_offset) for each in dead)
+    rows: list[StateBatch] = []
+    for first, last, state, count in batches:
+        if state == ARCHIVED:
+            rows += [StateBatch(*part[:2], state, count) for part in without([Acquired(first, last, count)], ranges)]
         else:
-            data = [PartitionProduceData(index=place.partition, records=batch)]
-            topic = TopicProduceData(name=place.name, topic_id=place.topic_id, partition_data=data)
-            answer = await self._ask(place.leader, ProduceRequest(acks=-1, timeout_ms=TIMEOUT_MS, topic_data=[topic]))
-            for row in (row for topic_response in answer.responses for row in topic_response.partition_responses):
-                if row.error_code:
-                    raise error_for(row.error_code, row.error_message)
+            rows.append(StateBatch(first, last, state, count))
+    return rows
 
-    # -- what is there already ------------------------------------------------------------------------
 
-    async def _origins(self, place: DeadLetterPartition) -> frozenset[Origin]:
-        """Where the last dead letters of a partition came from."""
-        found: set[Origin] = set()
-        start, end = await self._bounds(place)
-        offset = max(start, end - LOOK_BACK)
-        while offset < end:
-            data = await self._read(place, offset)
-            batches, _, _ = scan_prefix(data)
-            if not batches:
-                break
-            for batch in batches:
-                if not batch.is_control:
-                    found.update(origin_of(record.headers) for record in records(data, batch))
-            offset = batches[-1].last_offset + 1
-        return frozenset(found)
-
-    def _led_here(self, place: DeadLetterPartition) -> Partition | None:
-        partition = self._replicas.held(place.topic_id, place.partition)
-        return partition if partition is not None and partition.leads else None
-
-    async def _bounds(self, place: DeadLetterPartition) -> tuple[int, int]:
-        """The log start offset of a partition, and its high watermark."""
-        partition = self._led_here(place)
-        if partition is not None:
-            return partition.log_start_offset, partition.high_watermark
-        of = place.leader, place.name, place.partition
-        return await listed_offset(self._ask, *of, EARLIEST), await listed_offset(self._ask, *of, LATEST)
-
-    async def _read(self, place: DeadLetterPartition, offset: int) -> bytes:
-        """Records of a partition from an offset on."""
-        partition = self._led_here(place)
-        if partition is not None:
-            return partition.read_own(max(offset, partition.log_start_offset), READ_BYTES)
-        row = FetchPartition(partition=place.partition, fetch_offset=offset, partition_max_bytes=READ_BYTES)
-        topic = FetchTopic(topic=place.name, topic_id=place.topic_id, partitions=[row])
-        request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=READ_BYTES, topics=[topic])
-        answer = await self._ask(place.leader, request)
-        (got,) = [row for topic_response in answer.responses for row in topic_response.partitions]
-        if got.error_code:
-            raise error_for(got.error_code)
-        return bytes(got.records or b"")
+def dead_of(batches: Iterable[StateBatch]) -> list[Dead]:
+    """The records that a leader before this one was about to archive."""
+    return [Dead(first, last, count, SPENT) for first, last, state, count in batches if state == ARCHIVING]
 
 
 def headers_of(key: SharePartitionKey, topic: str, offset: int, dead: Dead) -> tuple[Header, ...]:
@@ -210,30 +319,26 @@ def headers_of(key: SharePartitionKey, topic: str, offset: int, dead: Dead) -> t
     )
 
 
-def origin_of(headers: Iterable[Header]) -> Origin:
-    """Where a dead letter comes from; the last header of a name counts, for a dead letter may have died again."""
-    named = {name: value or b"" for name, value in headers}
-    return named.get(GROUP, b""), named.get(TOPIC, b""), named.get(PARTITION, b""), named.get(OFFSET, b"")
-
-
-def read(source: Partition, dead: Sequence[Dead]) -> Iterator[Record]:
+def read(source: Partition, dead: Dead) -> Iterator[Record]:
     """The records that are given up, as far as the disk has them."""
-    for dead_range in dead:
-        offset = max(dead_range.first_offset, source.local_log_start_offset)
-        while offset <= dead_range.last_offset:
-            entry = FetchEntry(source.topic_id, source.topic_partition.partition, -1, offset, -1, -1, READ_BYTES)
+    offset = max(dead.first_offset, source.local_log_start_offset)
+    while offset <= dead.last_offset:
+        entry = FetchEntry(source.topic_id, source.topic_partition.partition, -1, offset, -1, -1, READ_BYTES)
+        try:
             found = source.fetch(entry, committed=False, max_bytes=READ_BYTES, min_one=True).records
-            if not found:
-                break
-            data = found.file.read_at(found.position, found.length) if isinstance(found, FileSlice) else found
-            batches, _, _ = scan_prefix(data)
-            if not batches:
-                break
-            for batch in batches:
-                if not batch.is_control:
-                    wanted = range(offset, dead_range.last_offset + 1)
-                    yield from (each for each in records(data, batch) if each.offset in wanted)
-            offset = batches[-1].last_offset + 1
+        except OffsetOutOfRange:
+            return  # deleted meanwhile
+        if not found:
+            return
+        data = found.file.read_at(found.position, found.length) if isinstance(found, FileSlice) else found
+        batches, _, _ = scan_prefix(data)
+        if not batches:
+            return
+        wanted = range(offset, dead.last_offset + 1)
+        for batch in batches:
+            if not batch.is_control:
+                yield from (each for each in records(data, batch) if each.offset in wanted)
+        offset = batches[-1].last_offset + 1
 
 
 async def committed(partition: Partition, offset: int) -> None:

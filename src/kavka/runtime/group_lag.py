@@ -14,16 +14,17 @@ from typing import Any, Final, NamedTuple
 from kavka.coordinator.groups import GroupCoordinator
 from kavka.model.errors import KafkaError
 from kavka.model.types import TopicPartition
+from kavka.pacing.turn import Turn
 from kavka.protocol.schemas.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kavka.replica.manager import ReplicaManager
 from kavka.runtime.shard import CoordinatorState
-from kavka.runtime.shards import Shards
+from kavka.runtime.shards import LISTED_AT_ONCE, Shards
 
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 10.0
 STEP: Final = 1_000
-"""So many committed offsets are looked at before others have their turn, and asked for in one request."""
+"""So many ends are asked for in one request."""
 CONSUMER: Final = -1
 LATEST: Final = -1
 
@@ -67,13 +68,17 @@ class GroupLag:
         """Compare what is committed with where the logs end."""
         committed: list[PartitionLag] = []
         groups: Counter[tuple[str, str]] = Counter()
+        turn = Turn()
         for machine in self._machines():
-            for listed in machine.list_groups((), ()):
-                groups[listed.group_type, listed.group_state] += 1
-            for found in list(offsets(machine)):
-                committed.append(found)
-                if len(committed) % STEP == 0:
-                    await asyncio.sleep(0)
+            ids = list(machine.state.groups)
+            for first in range(0, len(ids), LISTED_AT_ONCE):
+                for listed in machine.list_groups(ids[first : first + LISTED_AT_ONCE]):
+                    groups[listed.group_type, listed.group_state] += 1
+                await turn.breathe()
+            for group in list(machine.state.offsets.committed):
+                for topic in list(machine.state.offsets.committed.get(group, ())):
+                    committed += offsets(machine, group, topic)
+                    await turn.breathe()
         ends = await self._ends({TopicPartition(found.topic, found.partition) for found in committed})
         self.groups = groups
         self.partitions = [
@@ -120,9 +125,7 @@ class GroupLag:
         }
 
 
-def offsets(machine: GroupCoordinator) -> Iterator[PartitionLag]:
-    """What the groups of a shard have committed, where their lag is going to be."""
-    for group, topics in machine.state.offsets.committed.items():
-        for topic, partitions in topics.items():
-            for partition, committed in partitions.items():
-                yield PartitionLag(group, topic, partition, committed.offset)
+def offsets(machine: GroupCoordinator, group: str, topic: str) -> Iterator[PartitionLag]:
+    """What a group has committed of a topic, where its lag is going to be."""
+    for partition, committed in machine.state.offsets.committed.get(group, {}).get(topic, {}).items():
+        yield PartitionLag(group, topic, partition, committed.offset)

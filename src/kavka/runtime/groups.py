@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kavka.coordinator.requests import Client
 from kavka.model.errors import InvalidGroupId, KafkaError, NotCoordinator
 from kavka.model.transition import Transition
+from kavka.pacing.turn import Turn
 from kavka.runtime.patterns import Patterns
 from kavka.runtime.shard import Shard
-from kavka.runtime.shards import Shards
+from kavka.runtime.shards import LISTED_AT_ONCE, Shards
 
 if TYPE_CHECKING:  # the machine and its messages are imported after the start, see `broker.coordination`
     from kavka.coordinator.groups import GroupCoordinator
@@ -136,9 +137,15 @@ class Groups:
     async def list_groups(self, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
         """The groups that are in some states and of some kinds; raises while some of them are being loaded."""
         found: list[ListedGroup] = []
+        turn = Turn()
         for shard in self._shards:
             try:
-                found += await shard.submit(lambda machine, _: Transition(machine.list_groups(states, types)))
+                ids = await shard.submit(lambda machine, _: Transition(list(machine.state.groups)))
+                for first in range(0, len(ids), LISTED_AT_ONCE):
+                    part = partial(_listed, ids[first : first + LISTED_AT_ONCE], states, types)
+                    rows: list[ListedGroup] = await shard.submit(part)
+                    found += rows
+                    await turn.breathe()
             except NotCoordinator:
                 continue
         return found
@@ -172,6 +179,12 @@ class Groups:
             except KafkaError as error:
                 found += [failed(id_, error) for id_ in group_ids]
         return found
+
+
+def _listed(
+    ids: Iterable[str], states: Sequence[str], types: Sequence[str], machine: GroupCoordinator, _: int
+) -> Transition[list[ListedGroup]]:
+    return Transition(machine.list_groups(ids, states, types))
 
 
 def _ask(

@@ -25,8 +25,6 @@ from kavka.model.errors import (
 from kavka.model.settings.group import reset_duration_ms
 from kavka.model.share import (
     ACKNOWLEDGED,
-    ARCHIVED,
-    ARCHIVING,
     AVAILABLE,
     NO_START_OFFSET,
     SharePartitionKey,
@@ -35,12 +33,11 @@ from kavka.model.share import (
 from kavka.pacing.turn import Turn
 from kavka.replica.partition import Partition
 from kavka.replica.tier import result_of
-from kavka.runtime.dead_letters import DeadLetters
+from kavka.runtime.dead_letters import DeadLetters, DeadLetterWriter
 from kavka.runtime.share_persister import SharePersister
 from kavka.runtime.timers import Timer, Timers
-from kavka.share.aborted import without
 from kavka.share.acquiring import Acquired, DeliveryLimits
-from kavka.share.partition import FENCING, SPENT, Acknowledgement, Dead, SharePartition, StateWrite, persister_error
+from kavka.share.partition import FENCING, Acknowledgement, SharePartition, StateWrite, persister_error
 from kavka.share.window import UNLOCKED
 
 logger = logging.getLogger(__name__)
@@ -120,12 +117,12 @@ class LedShare:
         self.reading = False
         """Whether a fetch waits for records of it in tiered storage: no other reads it meanwhile."""
         self._around = around
+        self._letters = DeadLetterWriter(key, partition, around.dead_letters, around.persister)
         self._timer: Timer | None = None
         self._timer_at_ms = UNLOCKED
         self._to_write: list[tuple[StateWrite, Done]] = []
         self.finished = asyncio.Event()
-        """Set while nothing is being written."""
-        self.finished.set()
+        """Set once it is loaded, while nothing is being written."""
         self.retiring = False
         """Whether it is to be dropped when all is written, because nobody of its group is here."""
         around.spawn(self._load(before))
@@ -169,32 +166,40 @@ class LedShare:
             machine = await self._loaded()
         except KafkaError as error:
             logger.info("share partition %s: loading its state failed: %s", self.key, error)
-            self.drop(error)
+            self._loading_ended(error)
         except Exception:
             logger.exception("share partition %s: loading its state failed", self.key)
-            self.drop(UnknownServerError("the share partition cannot be loaded"))
+            self._loading_ended(UnknownServerError("the share partition cannot be loaded"))
         else:
             if self.failure is None:
                 self.machine = machine
-                self.wake()
+            self._loading_ended(None)
+
+    def _loading_ended(self, error: KafkaError | None) -> None:
+        self.finished.set()
+        if error is not None:
+            self.drop(error)
+        elif self.retiring:
+            self.retire()
+        elif self.failure is None:
+            self.wake()
 
     async def _loaded(self) -> SharePartition:
         try:
             found = await self._around.persister.read(self.key, self.leader_epoch)
         except KafkaError as error:
             raise persister_error(error.code, error.message) from error
-        await self._finish_archiving(found.batches)
         start = found.start_offset
         if start == NO_START_OFFSET:
             start = await self._first_offset()
-        return SharePartition.load(self.leader_epoch, found.state_epoch, start, found.batches)
-
-    async def _finish_archiving(self, batches: Iterable[StateBatch]) -> None:
-        """A leader before this one was about to write dead letters: see that they are there."""
-        dead = [Dead(first, last, count, SPENT) for first, last, state, count in batches if state == ARCHIVING]
-        settings = self._around.settings_of(self.key.group_id)
-        if dead and settings.dead_letter_topic:
-            await self._around.dead_letters.bury(self.key, self.partition, dead, settings, again=True)
+        machine = SharePartition.load(self.leader_epoch, found.state_epoch, start, found.batches)
+        window, settings = machine.window, self._around.settings_of(self.key.group_id)
+        stands = StateChange(found.state_epoch, self.leader_epoch, window.start_offset, window.complete_count, ())
+        try:
+            await self._letters.finish(found, stands, settings)
+        except KafkaError as error:
+            raise persister_error(error.code, error.message) from error
+        return machine
 
     async def _first_offset(self) -> int:
         """Where a group begins that has never read the partition, as its settings say."""
@@ -233,13 +238,15 @@ class LedShare:
         self._write(write, done)
 
     def acquired(self, records: Sequence[Acquired]) -> None:
-        """A member has got records: count them, and see that they are taken back in time."""
+        """A member has got records, or none: count them, and see that they are taken back in time."""
         counts = self._around.counts
         for first, last, deliveries in records:
             counts.acquired += last - first + 1
             if deliveries > 1:
                 counts.redelivered += last - first + 1
         self.armed()
+        if not records and self.machine is not None and self.failure is None:
+            self._write(self.machine.moved(), self._note)  # what was read was aborted: nobody will answer for it
 
     def release(self, member: str) -> None:
         """Take back all that a member has."""
@@ -317,14 +324,14 @@ class LedShare:
             self.drop(NotLeaderOrFollower("no member of the group has a share session here"))
 
     async def _write_some(self, writes: list[StateWrite]) -> KafkaError | None:
-        persister, settings = self._around.persister, self._around.settings_of(self.key.group_id)
+        settings = self._around.settings_of(self.key.group_id)
         dead = [dead_range for write in writes for dead_range in write.dead] if settings.dead_letter_topic else []
         change = joined(writes)
         try:
             if dead:
-                await persister.write(self.key, about_to_archive(change, dead))
-                await self._around.dead_letters.bury(self.key, self.partition, dead, settings)
-            await persister.write(self.key, change)
+                await self._letters.write(change, dead, settings)
+            else:
+                await self._around.persister.write(self.key, change)
         except KafkaError as error:
             return persister_error(error.code, error.message)
         except Exception:
@@ -344,6 +351,8 @@ class LedShare:
             done(error)
         if isinstance(error, FENCING):
             self.drop(error)
+        elif error is not None and any(write.dead for write, _ in writes):
+            self.drop(NotLeaderOrFollower("it is not known which records are archived: they are loaded anew"))
         elif self.failure is None:
             self.armed()
             if news:
@@ -360,23 +369,6 @@ def joined(writes: list[StateWrite]) -> StateChange:
     last = writes[-1]
     batches: list[StateBatch] = [batch for write in writes for batch in write.batches]
     return StateChange(last.state_epoch, last.leader_epoch, last.start_offset, last.delivery_complete_count, batches)
-
-
-def about_to_archive(change: StateChange, dead: Sequence[Dead]) -> StateChange:
-    """A change in which what is given up is not archived yet."""
-    ranges = sorted((dead_range.first_offset, dead_range.last_offset) for dead_range in dead)
-    rows = [
-        StateBatch(dead_range.first_offset, dead_range.last_offset, ARCHIVING, dead_range.delivery_count)
-        for dead_range in dead
-    ]
-    for first, last, state, count in change.batches:
-        if state == ARCHIVED:
-            rows += [
-                StateBatch(*acquired[:2], state, count) for acquired in without([Acquired(first, last, count)], ranges)
-            ]
-        else:
-            rows.append(StateBatch(first, last, state, count))
-    return change._replace(batches=rows)
 
 
 def limits_of(settings: ShareGroupSettings) -> DeliveryLimits:

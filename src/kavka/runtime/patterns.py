@@ -5,44 +5,45 @@ What a pattern matches is kept and goes on with the metadata, so that only new t
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from kavka.coordinator.requests import Client
 from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.image.metadata import EMPTY, MetadataImage
 from kavka.model.errors import InvalidRegularExpression
+from kavka.model.pattern import Pattern, PatternError
+from kavka.pacing.turn import Turn
 
-MAX_PATTERNS: Final = 1000
-"""So many are kept; the one that was asked for longest ago goes first."""
-NAMES_AT_ONCE: Final = 1000
+MAX_KEPT_BYTES: Final = 64 << 20
+"""So much is kept; what was asked for longest ago goes first."""
+NAME_BYTES: Final = 64
 
 
-class Pattern:
+class MatchedTopics:
     """A pattern and the topics that it matches."""
 
-    __slots__ = ("_set", "topics")
+    __slots__ = ("_pattern", "topics")
 
     def __init__(self, text: str) -> None:
-        import re2  # not at start-up: few clusters have patterns
-
-        options = re2.Options()
-        options.log_errors = False
-        options.never_capture = True
-        # A set tells whether there is a match several times faster than a pattern tells what matched.
-        self._set: Any = re2.Set.FullMatchSet(options)
         try:
-            self._set.Add(text)
-        except re2.error as error:
-            raise InvalidRegularExpression(f"{text!r} is no RE2 pattern: {_words(error)}") from None
-        self._set.Compile()
+            self._pattern = Pattern(text)
+        except PatternError as error:
+            raise InvalidRegularExpression(f"{text[:100]!r} is no RE2 pattern: {error}") from None
         self.topics: frozenset[str] = frozenset()
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        return self._pattern.size + NAME_BYTES * len(self.topics)
+
+    def matches(self, name: str) -> bool:
+        """Whether it matches a topic."""
+        return self._pattern.matches(name)
 
     def add(self, names: Iterable[str]) -> None:
         """Look at more topics."""
-        match = self._set.Match
-        self.topics |= {name for name in names if match(name)}
+        self.topics |= {name for name in names if self.matches(name)}
 
     def remove(self, names: Iterable[str]) -> None:
         """Forget topics that are gone."""
@@ -54,12 +55,14 @@ class Patterns:
 
     def __init__(self) -> None:
         self._image: MetadataImage = EMPTY
-        self._known: dict[str, Pattern] = {}
+        self._known: dict[str, MatchedTopics] = {}
+        self._kept_bytes = 0
 
     def start(self, image: MetadataImage) -> None:
         """Begin with an image."""
         self._image = image
         self._known.clear()
+        self._kept_bytes = 0
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> Iterator[None]:
         """Go on to a later image, one pattern at a time."""
@@ -67,42 +70,44 @@ class Patterns:
         new = [topic.name for topic in delta.created_topics.values()]
         gone = [topic.name for topic in delta.deleted_topics.values()]
         if new or gone:
-            for pattern in list(self._known.values()):
-                pattern.remove(gone)
-                pattern.add(new)
+            for found in list(self._known.values()):
+                before = found.size
+                found.remove(gone)
+                found.add(new)
+                self._kept_bytes += found.size - before
                 yield
 
     def match(self, text: str, client: Client) -> frozenset[str]:
-        """The topics that a pattern matches; raises InvalidRegularExpression."""
-        pattern = self._known.pop(text, None)
-        if pattern is None:
-            pattern = Pattern(text)
-            pattern.add(self._image.topics.by_name)
-        self._keep(text, pattern)
-        return pattern.topics
+        """The topics that a pattern matches and a client may know of; raises InvalidRegularExpression."""
+        found = self._known.get(text)
+        if found is None:
+            found = MatchedTopics(text)
+            found.add(self._image.topics.by_name)
+        self._keep(text, found)
+        return found.topics if client.sees is None else frozenset(filter(client.sees, found.topics))
 
     async def prepare(self, text: str) -> None:
         """Match a pattern in slices, so that `match` need not look at every topic; a bad one is left to `match`."""
-        if text in self._known or len(self._image.topics.by_name) <= NAMES_AT_ONCE:
+        if text in self._known:
             return
         try:
-            pattern = Pattern(text)
+            found = MatchedTopics(text)
         except InvalidRegularExpression:
             return
-        image = self._image
-        names = list(image.topics.by_name)
-        for first in range(0, len(names), NAMES_AT_ONCE):
-            pattern.add(names[first : first + NAMES_AT_ONCE])
-            await asyncio.sleep(0)
-        if image is self._image:  # else topics came or went meanwhile, and it is not known which
-            self._keep(text, pattern)
+        names, turn = set(self._image.topics.by_name), Turn()
+        matched = set()
+        for name in names:
+            if found.matches(name):
+                matched.add(name)
+            await turn.breathe()
+        names_now = set(self._image.topics.by_name)
+        found.topics = frozenset(matched & names_now)
+        found.add(names_now - names)
+        self._keep(text, found)
 
-    def _keep(self, text: str, pattern: Pattern) -> None:
-        self._known[text] = pattern
-        if len(self._known) > MAX_PATTERNS:
-            del self._known[next(iter(self._known))]
-
-
-def _words(error: Exception) -> str:
-    first = error.args[0] if error.args else ""
-    return first.decode(errors="replace") if isinstance(first, bytes) else str(first)
+    def _keep(self, text: str, found: MatchedTopics) -> None:
+        before = self._known.pop(text, None)
+        self._kept_bytes += found.size - (0 if before is None else before.size)
+        self._known[text] = found
+        while self._kept_bytes > MAX_KEPT_BYTES and len(self._known) > 1:
+            self._kept_bytes -= self._known.pop(next(iter(self._known))).size

@@ -10,11 +10,22 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
-from kavka.coordinator.registry.calls import Call, RegistryError, Reply, Rest, body_of, call_of, reads_at_once
-from kavka.coordinator.registry.judging import Verdict, formatted, judge
+from kavka.coordinator.registry.calls import (
+    AMONG_NODES,
+    Call,
+    RegistryError,
+    Reply,
+    Rest,
+    body_of,
+    call_of,
+    reads_at_once,
+    version_of,
+)
+from kavka.coordinator.registry.judging import Text, Verdict, formatted, judge
 from kavka.coordinator.registry.machine import FORMATTED, JUDGED, Case, Registry
-from kavka.coordinator.registry.reading import QUESTIONS
-from kavka.coordinator.registry.schema import SchemaError
+from kavka.coordinator.registry.naming import names_of
+from kavka.coordinator.registry.reading import QUESTIONS, SUBJECTS
+from kavka.coordinator.registry.schema import JSON, SchemaError
 from kavka.model.clock import Clock
 from kavka.model.errors import (
     BrokerNotAvailable,
@@ -46,6 +57,7 @@ PASSING: Final = (
     NetworkException,
     RequestTimedOut,
 )
+NO_TEXT: Final = Text(JSON, "{}")
 KEY: Final = ""
 """All of the registry is in one partition: any key will do."""
 
@@ -105,7 +117,6 @@ class RegistryService:
         except RegistryError as error:
             reply = _refused(error)
         return RegistryCallResponse(
-            throttle_time_ms=0,
             error_code=0,
             error_message=None,
             status=reply.status,
@@ -126,25 +137,55 @@ class RegistryService:
         shard = self._shards.of(KEY)
         wanted = call.query.get("format", "")
         if call.name in FORMATTED and wanted:
-            text = await shard.submit(lambda machine, _: Transition(machine.text(call)))
-            try:
-                schema = await self._off_loop(formatted, text, wanted)
-            except SchemaError as error:
-                raise RegistryError(42201, f"Invalid schema: {error}") from None
             reply = await shard.submit(lambda machine, _: Transition(machine.answer(call)))
-            return Reply(reply.status, {**reply.body, "schema": schema})
+            return await self._in_form(shard, reply, call, wanted)
         if call.name in QUESTIONS:
-            return await shard.submit(lambda machine, _: Transition(machine.answer(call)))
+            asked = await self._subjects(shard, call) if call.name in AMONG_NODES else call
+            return await shard.submit(lambda machine, _: Transition(machine.answer(asked)))
         if call.name not in JUDGED:
             return await shard.submit(lambda machine, _: _writable(shard, machine.change(call)))
         while True:
             case = await shard.submit(lambda machine, _: Transition(machine.case(call)))
+            if (size := len(case.candidate.schema)) > shard.port.max_batch_bytes:
+                raise _too_large(shard, size)
             verdict = await self._off_loop(judge, case.work)
             decided = await shard.submit(
                 lambda machine, _: _writable(shard, _decided(machine, call, case, verdict))  # noqa: B023
             )
             if decided is not None:
+                if call.name == "look_up" and wanted:
+                    return await self._in_form(shard, decided, version_of(decided.body), wanted)
                 return decided
+
+    async def _in_form(self, shard: Shard[Registry], reply: Reply, call: Call, wanted: str) -> Reply:
+        """An answer with its schema, which a call names, in another form; raises RegistryError."""
+        text = await shard.submit(lambda machine, _: Transition(machine.text(call)))
+        try:
+            schema = await self._off_loop(formatted, text, wanted)
+        except SchemaError as error:
+            raise RegistryError(42201, f"Invalid schema: {error}") from None
+        return Reply(reply.status, schema if isinstance(reply.body, str) else {**reply.body, "schema": schema})
+
+    async def registered(self, name: bytes, topic: str, part: str, strategy: str) -> bool:
+        """Whether a schema that a record names is registered for a topic; raises KafkaError if that cannot be told."""
+        query = {"topic": topic, "part": part, "strategy": strategy}
+        reply = await self.answer(Rest("GET", f"/kavka/registered/{name.hex()}", query))
+        if reply.status != 200:
+            raise CoordinatorNotAvailable(str(reply.body))
+        return bool(reply.body)
+
+    async def _subjects(self, shard: Shard[Registry], call: Call) -> Call:
+        """The same with the subjects under which the schema that a record names may be registered."""
+        topic, strategy = call.query.get("topic", ""), call.query.get("strategy")
+        subjects = [f"{topic}-{call.query.get('part', '')}"]
+        if strategy != "TopicNameStrategy":
+            try:
+                text = await shard.submit(lambda machine, _: Transition(machine.text(call)))
+            except RegistryError:  # there is no such schema
+                text = NO_TEXT
+            names = await self._off_loop(names_of, text)
+            subjects = [name if strategy == "RecordNameStrategy" else f"{topic}-{name}" for name in names]
+        return call._replace(query={**call.query, SUBJECTS: json.dumps(subjects)})
 
     async def _off_loop(self, function: Callable[..., Any], *arguments: Any) -> Any:
         async with self._judging:
@@ -160,9 +201,13 @@ def _writable(shard: Shard[Registry], decided: Transition[T]) -> Transition[T]:
     if not isinstance(decided.records, Divisible):
         size = sum(size_of(*shard.codec.encode(record)) for record in decided.records)
         if size > shard.port.max_batch_bytes - BATCH_BYTES:
-            said = f"it takes {size} bytes, max.message.bytes of {shard.port.topic_partition.topic} allows less"
-            raise RegistryError(42201, f"Too large: {said}")
+            raise _too_large(shard, size)
     return decided
+
+
+def _too_large(shard: Shard[Registry], size: int) -> RegistryError:
+    said = f"it takes {size} bytes, max.message.bytes of {shard.port.topic_partition.topic} allows less"
+    return RegistryError(42209, f"Too large: {said}")
 
 
 def _decided(machine: Registry, call: Call, case: Case, verdict: Verdict) -> Transition[Reply | None]:

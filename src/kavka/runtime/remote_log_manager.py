@@ -31,6 +31,7 @@ from kavka.client.deadline import within
 from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.image import MetadataImage, ResourceType
 from kavka.metadata.live import LiveSettings
+from kavka.metadata.names import REMOTE_LOG_METADATA
 from kavka.model.clock import Clock
 from kavka.model.errors import InvalidRequest, KafkaError, ResourceNotFound
 from kavka.model.settings.tiered import (
@@ -44,7 +45,6 @@ from kavka.model.types import Uuid
 from kavka.replica.offloading import Offload, Sealed, lag, next_sealed, open_segment
 from kavka.replica.partition import Partition
 from kavka.runtime.remote_catalog.catalog import Key
-from kavka.runtime.remote_catalog.topic_log import REMOTE_LOG_METADATA
 from kavka.runtime.remote_logs import Budget, HeldPartitions, RemoteLogs
 from kavka.tiered.objects.base import StoreError
 from kavka.tiered.objects.layout import SegmentRef
@@ -85,6 +85,9 @@ class Segments(Protocol):
     ) -> bytes:
         """Store a segment's files; what the catalogue is to remember of it."""
 
+    async def custom_of(self, name: TopicIdPartition, segment: RemoteSegment) -> bytes | None:
+        """What the catalogue is to remember of a segment that is stored as a whole; None if it is not."""
+
     async def delete(self, ref: SegmentRef) -> None:
         """Remove all that is stored of a segment."""
 
@@ -96,6 +99,7 @@ class RemoteLogCounts:
         self.copied_segments = 0
         self.copied_bytes = 0
         self.failed_copies = 0
+        self.held_back = 0
         self.deleted_segments = 0
         self.failed_deletions = 0
 
@@ -266,6 +270,7 @@ class RemoteLogManager:
             if sealed is None or not sealed.epochs:
                 return
             if self._budget.exceeded(self._clock.monotonic_ms()):
+                self.counts.held_back += 1
                 await asyncio.sleep(THROTTLED_SECONDS)
                 continue
             self._budget.record(sealed.size_bytes, self._clock.monotonic_ms())
@@ -326,31 +331,49 @@ class RemoteLogManager:
     async def _clean_up(
         self, name: TopicIdPartition, find: Callable[[PartitionSegments, Copiers], list[RemoteSegment]]
     ) -> None:
-        """Remove what was begun by somebody who will not finish it: an earlier leader, or an earlier run of this one.
+        """End what was begun by somebody who will not finish it: an earlier leader, or an earlier run of this one.
 
-        All that is in the log is read before: what looks unfinished may have been finished a moment ago.
+        All that is in the log is read before: what looks unfinished may have been finished a moment ago. What is whole
+        in the store, and nowhere else in it, is finished: the log may have lost that it was (an unclean election), and
+        no disk may have it.
         """
         key = name.topic_id, name.partition
         if find(self._catalog.partition(key), self._copiers()):
             await self._catalog.catch_up(key)
             for segment in find(self._catalog.partition(key), self._copiers()):
-                logger.info("%s-%d: deleted unfinished remote segment %s", name.topic, name.partition, segment.id)
-                await self._give_up(name, segment)
+                custom = await self._store.custom_of(name, segment)
+                if custom is not None and not self._catalog.partition(key).has(segment):
+                    await self._finish(name, segment, custom)
+                    logger.info("%s-%d: remote segment %s was whole: finished", name.topic, name.partition, segment.id)
+                elif await self._give_up(name, segment):
+                    logger.info("%s-%d: deleted unfinished remote segment %s", name.topic, name.partition, segment.id)
 
     async def _end_own(self, key: Key) -> None:
-        """Remove what this node has begun to copy and does not copy any more, whoever leads by now."""
+        """End what this node has begun to copy and does not copy any more, whoever leads by now."""
         await self._clean_up(self._catalog.partition(key).name, own_leftovers)
 
-    async def _give_up(self, name: TopicIdPartition, segment: RemoteSegment) -> None:
-        """Remove a segment that nobody can have read."""
+    async def _give_up(self, name: TopicIdPartition, segment: RemoteSegment) -> bool:
+        """Remove what is stored of a segment that nobody can have read; whether it was not finished meanwhile.
+
+        Its deletion ends later (`_remove_announced`), and its objects are removed again then: an upload that was given
+        up may still arrive.
+        """
+        if self._is_finished(name, segment):
+            return False
         self._logs.condemned.add(segment.id)
         try:
-            await self._move(name, segment, SegmentState.DELETE_SEGMENT_STARTED)
-            await self._remove(name, segment)
-        except ResourceNotFound:  # the next leader has given it up, before all of this was stored
+            with suppress(ResourceNotFound):  # the next leader has given it up, before all of this was stored
+                await self._move(name, segment, SegmentState.DELETE_SEGMENT_STARTED)
+            if self._is_finished(name, segment):
+                return False
             await self._store.delete(SegmentRef.of(name, segment))
+            return True
         finally:
             self._logs.condemned.discard(segment.id)
+
+    def _is_finished(self, name: TopicIdPartition, segment: RemoteSegment) -> bool:
+        found = self._catalog.partition((name.topic_id, name.partition)).get(segment.id)
+        return found is not None and found.state is SegmentState.COPY_SEGMENT_FINISHED
 
     async def _move(
         self, name: TopicIdPartition, segment: RemoteSegment, state: SegmentState, custom: bytes | None = None

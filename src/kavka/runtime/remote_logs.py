@@ -17,6 +17,7 @@ from kavka.catalog.partition import PartitionSegments
 from kavka.catalog.segment import RemoteSegment, TopicIdPartition
 from kavka.model.errors import KafkaError, KafkaStorageError, OffsetOutOfRange, ReplicaNotAvailable
 from kavka.model.types import TopicPartition, Uuid
+from kavka.pacing.backseat import Backseat
 from kavka.pacing.turn import Turn
 from kavka.replica.partition import Partition
 from kavka.replica.rules import TopicRules
@@ -73,8 +74,11 @@ class RemoteLogs:
         budget: Budget,
         now_ms: Callable[[], int],
         max_pending: Callable[[], int],
+        seat: Backseat,
     ) -> None:
+        """`seat` is where reads for clients give way to other requests."""
         self.reader = reader
+        self.seat = seat
         self._serving: _Serving | None = None
         self.condemned: set[Uuid] = set()
         """Segments that are about to be deleted: what only they have is not safe to lose here."""
@@ -215,6 +219,7 @@ class RemoteLog:
         segment = held.find(offset, lineage)
         if segment is None:
             raise OffsetOutOfRange(f"no remote segment has offset {offset} of {self.name.topic}-{self.name.partition}")
+        self._logs.seat.own()
         last = min(shared_end(segment, offset, lineage), up_to_offset - 1)
         if last < offset or not self._logs.has_room():
             return nothing(offset)
@@ -224,7 +229,9 @@ class RemoteLog:
     async def _read(
         self, segment: RemoteSegment, offset: int, max_bytes: int, last: int, min_one: bool, committed: bool
     ) -> TieredRecords:
-        logs, lineage = self._logs, self._logs.lineage_of(self._partition())
+        logs = self._logs
+        await logs.seat.turn(min(max_bytes, segment.size_bytes))
+        lineage = logs.lineage_of(self._partition())
         held = logs.catalog.partition(self.key)
         following = held.following(segment, lineage)
         found = await logs.reader.read(self.name, segment, offset, max_bytes, end_offset=last, following=following)

@@ -195,14 +195,19 @@ class Shard(Generic[M]):
     # -- requests -----------------------------------------------------------------------------------
 
     async def submit(self, decide: Decide[M, T], token: Hashable = None) -> T:
-        """Let the machine decide and answer when all that was written is committed; raises what the machine raises.
+        """Let the machine decide and answer when all that was written is committed; raises what the machine raises,
+        then too: what it is refused by may be lost still.
 
         A decision that parks the request is answered under its token, by an effect of this or a later decision.
         """
         if self.state is not CoordinatorState.ACTIVE:
             raise self.refusal()
         now_ms = self._around.clock.now_ms()
-        transition = decide(self.machine, now_ms)
+        try:
+            transition = decide(self.machine, now_ms)
+        except Exception:
+            await self._all_committed()
+            raise
         reply = transition.reply
         if reply is PARKED:
             waiter: asyncio.Future[T] = self._around.loop.create_future()
@@ -213,8 +218,7 @@ class Shard(Generic[M]):
             self.carry_out(transition, now_ms)
             if self._broken is not None:
                 raise self._broken
-        if self._builder is not None or self._written:
-            await self._all_committed()
+        await self._all_committed()
         return reply
 
     async def submit_transactional(self, decide: Decide[M, T], producer_id: int, producer_epoch: int) -> T:
@@ -222,7 +226,11 @@ class Shard(Generic[M]):
         if self.state is not CoordinatorState.ACTIVE:
             raise self.refusal()
         now_ms = self._around.clock.now_ms()
-        transition = decide(self.machine, now_ms)
+        try:
+            transition = decide(self.machine, now_ms)
+        except Exception:
+            await self._all_committed()
+            raise
         if transition.records:
             self._require(self.flush())
             builder = BatchBuilder(producer_id=producer_id, producer_epoch=producer_epoch, transactional=True)
@@ -270,6 +278,8 @@ class Shard(Generic[M]):
         return NotCoordinator(f"this node is not the coordinator of {self.port.topic_partition}")
 
     async def _all_committed(self) -> None:
+        if self._builder is None and not self._written:
+            return
         waiter: asyncio.Future[None] = self._around.loop.create_future()
         self._when_committed(lambda error: settle(waiter, None, error))
         await waiter

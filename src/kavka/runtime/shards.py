@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=StateMachine)
 
+LISTED_AT_ONCE: Final = 500
 START_OVER_MS: Final = 100
 RETRY_MS: Final = 5_000
 """A log that could not be read is tried again after this."""

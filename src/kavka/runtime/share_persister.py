@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple, TypeVar
 
 from kavka.coordinator.share_state.machine import ReadState, ShareCoordinator, StateChange, StateSummary
+from kavka.coordinator.share_state.state import read_producer, write_producer
 from kavka.model.clock import Clock
 from kavka.model.errors import (
     BrokerNotAvailable,
@@ -95,6 +96,7 @@ class SharePersister:
                 writing.StateBatch(first_offset=first, last_offset=last, delivery_state=state, delivery_count=count)
                 for first, last, state, count in change.batches
             ],
+            dead_letters=write_producer(change.dead_letters),
         )
         topic = writing.WriteStateData(topic_id=key.topic_id, partitions=[row])
         await self._ask(
@@ -178,6 +180,7 @@ def read_state(row: reading.PartitionResult) -> ReadState:
             StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
             for batch in row.state_batches
         ),
+        read_producer(row.dead_letters),
     )
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from kavka.model.errors import CoordinatorLoadInProgress, InvalidRegularExpression, KafkaError, NotCoordinator
+from kavka.model.pattern import Pattern, PatternError
 from kavka.model.transition import Transition
 from kavka.model.types import TopicPartition
-from kavka.runtime.shards import Shards
+from kavka.pacing.turn import Turn
+from kavka.runtime.shards import LISTED_AT_ONCE, Shards
 
 if TYPE_CHECKING:  # the machine is imported after the start, see `broker.transactions`
     from kavka.coordinator.txn.machine import TransactionCoordinator
@@ -102,22 +105,36 @@ class Transactions:
     async def list(self, wanted: Callable[[str, Transaction], bool]) -> list[tuple[str, Transaction]]:
         """The transactional ids of this node, as far as they are wanted; raises while some are being loaded."""
         found: list[tuple[str, Transaction]] = []
+        turn = Turn()
         for shard in self._shards:
             try:
-                found += await shard.submit(lambda machine, _: Transition(machine.list(wanted)))
+                ids = await shard.submit(lambda machine, _: Transition(list(machine.state.transactions)))
+                for first in range(0, len(ids), LISTED_AT_ONCE):
+                    part = partial(_listed, wanted, ids[first : first + LISTED_AT_ONCE])
+                    rows: list[tuple[str, Transaction]] = await shard.submit(part)
+                    found += rows
+                    await turn.breathe()
             except NotCoordinator:
                 continue
         return found
 
 
+def _listed(
+    wanted: Callable[[str, Transaction], bool], ids: Iterable[str], machine: TransactionCoordinator, _: int
+) -> Transition[list[tuple[str, Transaction]]]:
+    return Transition(machine.list(wanted, ids))
+
+
 def matcher(pattern: str) -> Callable[[str], bool]:
     """Whether a text matches a client's pattern as a whole; raises InvalidRegularExpression."""
-    import re2  # not at start-up: few ask by pattern
-
-    options: Any = re2.Options()
-    options.log_errors = False
     try:
-        compiled = re2.compile(pattern, options)
-    except re2.error as error:
-        raise InvalidRegularExpression(f"{pattern!r} is no RE2 pattern: {error}") from None
-    return lambda text: compiled.fullmatch(text) is not None
+        compiled = Pattern(pattern)
+    except PatternError as error:
+        raise InvalidRegularExpression(f"{pattern[:100]!r} is no RE2 pattern: {error}") from None
+
+    def matches(text: str) -> bool:
+        if compiled.is_too_long(text):
+            raise InvalidRegularExpression(f"{pattern[:100]!r} is too large to match ids as long as are there")
+        return compiled.matches(text)
+
+    return matches

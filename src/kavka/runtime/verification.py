@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kavka.model.clock import Clock
 from kavka.model.errors import (
     BY_CODE,
+    BrokerNotAvailable,
     ConcurrentTransactions,
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
@@ -252,6 +253,8 @@ class Verification:
             answer = await self._ask(node, request)
         except RequestTimedOut as error:
             raise NetworkException(error.message) from error
+        except BrokerNotAvailable as error:  # it is fenced, and what it leads is not led by another one yet
+            raise CoordinatorNotAvailable(error.message) from error
         if answer.error_code:
             raise BY_CODE.get(answer.error_code, UnknownServerError)()
         codes = {

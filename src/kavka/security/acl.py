@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
@@ -201,16 +201,19 @@ class Acls:
     def add(self, acl: Acl) -> None:
         """Add an ACL; one that is there already stays one."""
         rules = self._index(acl).setdefault((acl.resource_type, acl.resource_name), [])
-        if acl in rules:
+        place = bisect_left(rules, acl)
+        if place < len(rules) and rules[place] == acl:
             return
-        insort(rules, acl)
+        rules.insert(place, acl)
         if acl.pattern_type == PatternType.PREFIXED:
             self._lengths.setdefault(acl.resource_type, Counter())[len(acl.resource_name)] += 1
 
     def remove(self, acl: Acl) -> None:
         """Remove an ACL."""
         index, key = self._index(acl), (acl.resource_type, acl.resource_name)
-        index[key].remove(acl)
+        if acl not in self:
+            raise KeyError(acl)
+        del index[key][bisect_left(index[key], acl)]
         if not index[key]:
             del index[key]
         if acl.pattern_type == PatternType.PREFIXED:
@@ -221,6 +224,11 @@ class Acls:
 
     def _index(self, acl: Acl) -> dict[tuple[int, str], list[Acl]]:
         return self._prefixed if acl.pattern_type == PatternType.PREFIXED else self._literal
+
+    def __contains__(self, acl: Acl) -> bool:
+        rules = self._index(acl).get((acl.resource_type, acl.resource_name), ())
+        place = bisect_left(rules, acl)
+        return place < len(rules) and rules[place] == acl
 
     def __iter__(self) -> Iterator[Acl]:
         for index in (self._literal, self._prefixed):

@@ -31,11 +31,15 @@ class DeliveryLimits(NamedTuple):
     """How long a record that was released waits before it is delivered again; twice as long each further time."""
     max_delay_ms: int = 0
 
-    def delay_of(self, delivery_count: int) -> int:
-        """How long a record waits that was delivered so often."""
-        if not self.delay_ms:
-            return 0
-        return min(max(self.delay_ms, self.max_delay_ms), self.delay_ms << min(max(0, delivery_count - 1), 30))
+    @property
+    def longest_delay_ms(self) -> int:
+        """How long a released record may wait."""
+        return max(self.delay_ms, self.max_delay_ms)
+
+    def delay_of(self, delivery_count: int, asked_ms: int = -1) -> int:
+        """How long a record waits that was delivered so often; or as long as whoever released it has asked for."""
+        grown_ms = self.delay_ms << min(max(0, delivery_count - 1), 30)
+        return min(self.longest_delay_ms, asked_ms if asked_ms >= 0 else grown_ms)
 
 
 MOST_WAITING: Final = 4
@@ -119,7 +123,7 @@ class Acquisition:
         window, wanted = self._window, self._wanted.max_records
         self._last = last
         room = self._limits.max_record_locks - window.in_flight
-        if room < wanted and self._limits.delay_ms:
+        if room < wanted and self._limits.longest_delay_ms:
             room = room_beside_waiting(window, self._limits)
         self._max = min(wanted, room)
         if self._max <= 0 and fetch_offset <= window.end_offset:

@@ -44,7 +44,7 @@ def check_acknowledgements(said: Sequence[Acknowledgement], version: int, is_ren
     """The acknowledgements of one partition, before anything is asked of it."""
     before = -1
     highest = RENEW if version >= RENEW_SINCE else RENEW - 1
-    for first, last, types in said:
+    for first, last, types, _ in said:
         if first > last:
             raise InvalidRequest(f"{first} to {last} is no range of records")
         if first < before:

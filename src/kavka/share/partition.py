@@ -62,6 +62,8 @@ class Acknowledgement(NamedTuple):
     first_offset: int
     last_offset: int
     types: Sequence[int]
+    delay_ms: int = -1
+    """How long those that are released shall wait; -1: as the group's settings say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +91,16 @@ class SharePartition:
         self.deadline_ms = UNLOCKED
         """No lock ends before this; -1 while there is no lock. Then `expire` is to be called."""
         self._fenced = False
+        self._written_start = window.start_offset
 
     @classmethod
     def load(
         cls, leader_epoch: int, state_epoch: int, start_offset: int, states: Iterable[StateBatch]
     ) -> SharePartition:
         """A share partition as it was persisted; raises UnknownServerError if that makes no sense."""
-        return cls(leader_epoch, state_epoch, Window.load(start_offset, states))
+        loaded = cls(leader_epoch, state_epoch, Window.load(start_offset, states))
+        loaded._written_start = start_offset
+        return loaded
 
     def fence(self) -> None:
         """The leader or the state has changed: nobody acquires anything here any more."""
@@ -119,7 +124,7 @@ class SharePartition:
             return False
         window = self.window
         room = limits.max_record_locks - window.in_flight
-        if room <= 0 and limits.delay_ms:
+        if room <= 0 and limits.longest_delay_ms:
             room = room_beside_waiting(window, limits)
         return room > 0 or window.next_fetch_offset() != window.end_offset + 1
 
@@ -223,14 +228,14 @@ class SharePartition:
             if held is not None:
                 _check_owner(held, member)
                 if len(said.types) == 1 and batch.first >= begin and batch.last <= end:
-                    self._settle(draft, batch.first, batch.last, held, said.types[0], now_ms)
+                    self._settle(draft, batch.first, batch.last, held, said.types[0], said.delay_ms, now_ms)
                     continue
                 batch.split()
             for offset in range(max(begin, batch.first), min(end, batch.last) + 1):
                 held = batch.each[offset - batch.first]
                 _check_owner(held, member)
                 kind = said.types[0] if len(said.types) == 1 else said.types[offset - said.first_offset]
-                self._settle(draft, offset, offset, held, kind, now_ms)
+                self._settle(draft, offset, offset, held, kind, said.delay_ms, now_ms)
 
     def _batches_of(self, said: Acknowledgement) -> list[InFlightBatch]:
         window = self.window
@@ -244,9 +249,11 @@ class SharePartition:
             raise InvalidRequest(f"offset {said.last_offset} is past the records that were acquired")
         return batches
 
-    def _settle(self, draft: _Draft, first: int, last: int, held: InFlightState, kind: int, now_ms: int) -> None:
+    def _settle(
+        self, draft: _Draft, first: int, last: int, held: InFlightState, kind: int, delay_ms: int, now_ms: int
+    ) -> None:
         if kind != RENEW:
-            draft.change(held, first, last, STATE_OF_TYPE[kind], CAUSE_OF_TYPE.get(kind, 0))
+            draft.change(held, first, last, STATE_OF_TYPE[kind], CAUSE_OF_TYPE.get(kind, 0), delay_ms)
             return
         if not draft.limits.renew:
             raise InvalidRecordState("the group does not renew locks")
@@ -268,6 +275,7 @@ class SharePartition:
         self, batches: list[StateBatch], delivery_count_limit: int | None, dead: Sequence[Dead] = ()
     ) -> StateWrite:
         window = self.window
+        self._written_start = window.start_offset
         return StateWrite(
             self.state_epoch,
             self.leader_epoch,
@@ -277,6 +285,13 @@ class SharePartition:
             delivery_count_limit,
             tuple(dead),
         )
+
+    def moved(self) -> StateWrite | None:
+        """Where it stands, if that is not written and nobody has or gets anything with which it would be."""
+        window = self.window
+        if window.start_offset <= self._written_start or window.complete_count < window.in_flight:
+            return None
+        return self._write([], None)
 
     def written(self, write: StateWrite, limits: DeliveryLimits | None = None, now_ms: int = 0) -> bool:
         """A write is done; whether a fetch that waits may find more now.
@@ -289,7 +304,7 @@ class SharePartition:
                 held.undo, held.deadline_ms = None, UNLOCKED
                 if held.state != AVAILABLE:
                     continue
-                delay_ms = 0 if limits is None else limits.delay_of(held.count)
+                delay_ms = 0 if limits is None else limits.delay_of(held.count, held.delay_ms)
                 if delay_ms:
                     held.state, held.member, held.deadline_ms = ACQUIRED, WAITING, now_ms + delay_ms
                     self._lock_until(held.deadline_ms)
@@ -340,10 +355,10 @@ class _Draft:
         self._batches: list[StateBatch] = []
         self._dead: list[Dead] = []
 
-    def change(self, held: InFlightState, first: int, last: int, state: int, cause: int) -> None:
+    def change(self, held: InFlightState, first: int, last: int, state: int, cause: int, delay_ms: int = -1) -> None:
         """Take records from their member; the cause counts if they are given up by that."""
         window = self._partition.window
-        held.undo = held.member
+        held.undo, held.delay_ms = held.member, delay_ms
         held.let_go(state, self.limits.delivery_count)
         self._batches.append(StateBatch(first, last, held.state, held.count))
         if held.state > ACQUIRED:

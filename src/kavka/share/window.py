@@ -22,7 +22,7 @@ UNLOCKED: Final = -1
 class InFlightState:
     """The state of a record, or of all the records of a batch while they are alike."""
 
-    __slots__ = ("count", "deadline_ms", "member", "state", "undo")
+    __slots__ = ("count", "deadline_ms", "delay_ms", "member", "state", "undo")
 
     def __init__(self, state: int, count: int, member: str = NOBODY, deadline_ms: int = UNLOCKED) -> None:
         self.state = state
@@ -31,13 +31,15 @@ class InFlightState:
         self.member = member
         self.deadline_ms = deadline_ms
         """When the lock of its member ends."""
+        self.delay_ms = -1
+        """How long it is to wait once it is released; -1: as the group's settings say."""
         self.undo: str | None = None
         """While a change of what was acquired is being written: the member to give it back to if that fails."""
 
     def copy(self) -> InFlightState:
         """Another in the same state."""
         held = InFlightState(self.state, self.count, self.member, self.deadline_ms)
-        held.undo = self.undo
+        held.delay_ms, held.undo = self.delay_ms, self.undo
         return held
 
     @property
@@ -52,7 +54,7 @@ class InFlightState:
 
     def acquire(self, member: str, deadline_ms: int) -> None:
         """Deliver it once more."""
-        self.state, self.member, self.deadline_ms = ACQUIRED, member, deadline_ms
+        self.state, self.member, self.deadline_ms, self.delay_ms = ACQUIRED, member, deadline_ms, -1
         self.count += 1
 
     def let_go(self, state: int, limit: int) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from kavka.client.schemas.avro_bounds import AvroBounds
 from kavka.spark.ddl import SchemaError
 
 _PLAIN: Final[Mapping[str, Any]] = {
@@ -79,9 +80,11 @@ class AvroReader:
         self.unions: Mapping[str, tuple[str, ...]] = columns.unions
         self._into = None if reader is None else reader._schema
         self._read = fastavro.schemaless_reader
+        self._bounds = AvroBounds(self._schema)
 
     def read(self, value: bytes, at: int = 0) -> Any:
         """One value, as Python has it; raises what the library raises over bytes that are none."""
+        self._bounds.check(value, at)
         stream = io.BytesIO(value)
         stream.seek(at)
         row = self._read(stream, self._schema, self._into)

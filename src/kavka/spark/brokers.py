@@ -167,3 +167,12 @@ class PlanningClient:
             options = self._options
             self._client = Client(options.bootstrap, timeout_ms=options.timeout_ms, client_id=options.client_id)
         return self._client
+
+
+def bounds_of(options: SourceOptions) -> OffsetBounds:
+    """The earliest and latest offsets of what a batch read would read now, by a client of its own."""
+    brokers = PlanningClient(options)
+    try:
+        return brokers.bounds()
+    finally:
+        brokers.close()

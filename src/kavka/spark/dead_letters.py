@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from kavka.client import Pool, Producer
+from kavka.model.pipelines import DEAD_LETTER_REASON
 from kavka.model.types import TopicPartition
 
-REASON: Final = "kavka.error"
+REASON: Final = DEAD_LETTER_REASON
 TOPIC: Final = "kavka.topic"
 PARTITION: Final = "kavka.partition"
 OFFSET: Final = "kavka.offset"

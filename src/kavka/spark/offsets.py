@@ -11,6 +11,7 @@ is tried again after a failure.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -95,6 +96,11 @@ def from_json(document: Mapping[str, Any]) -> tuple[dict[TopicPartition, int], d
     except (AttributeError, TypeError, ValueError):
         raise BadOffsetsError(f"the checkpoint's offsets cannot be read: {document!r:.200}") from None
     return offsets, ids
+
+
+def reported(said: Any) -> tuple[dict[TopicPartition, int], dict[str, str]]:
+    """The same from what Spark reports of a batch: a document, its text, or nothing."""
+    return from_json(json.loads(said) if isinstance(said, str) else said or {})
 
 
 def resolve(

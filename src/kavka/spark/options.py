@@ -5,6 +5,7 @@ Rule: an option that is misspelt or cannot be honoured is an error here, on the 
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from kavka.spark.connecting import BOOTSTRAP, KAFKA, OptionError, bootstrap_of, 
 from kavka.spark.offsets import EARLIEST, LATEST, BadOffsetsError
 from kavka.spark.registry.access import NAMES as _REGISTRY
 from kavka.spark.registry.access import URL, Access, access_of
-from kavka.spark.tiers import RemoteStorage
+from kavka.spark.tiers import RemoteStorage, credential_in
 
 COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 HEADERS: Final = "headers"
@@ -26,9 +27,10 @@ ERROR: Final = "error"
 Place = int | Mapping[TopicPartition, int]
 
 _BOTH: Final = (BOOTSTRAP, "kafka.client.id")
+STORE_OPTIONS: Final = "kavka.remote.storage.options"
 _REMOTE: Final = (
     "kavka.remote.storage.url",
-    "kavka.remote.storage.options",
+    STORE_OPTIONS,
     "kavka.remote.storage.keys.file",
 )
 """The nodes' own names."""
@@ -70,6 +72,7 @@ _SOURCE: Final = (
     *_REGISTRY,
 )
 _SINK: Final = (
+    "traces.endpoint",
     *_BOTH,
     "kafka.acks",
     "kafka.batch.size",
@@ -209,6 +212,8 @@ class SinkOptions:
     timeout_ms: int
     written: ValueFormat | None
     """How the column `value`, a struct, becomes bytes; None: it is bytes or text."""
+    traces: str | None = None
+    """The URL of an OTLP collector, for spans of the rows that come with a trace."""
 
 
 class _Given:
@@ -330,7 +335,19 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         linger_ms=given.number("kafka.linger.ms", 20, least=0) or 0,
         timeout_ms=given.number("timeoutMs", given.number("kafka.delivery.timeout.ms", 120_000)) or 0,
         written=_written(given),
+        traces=_collector(given),
     )
+
+
+def _collector(given: _Given) -> str | None:
+    url = given.text("traces.endpoint")
+    if url is None:
+        return None
+    if not url.startswith(("http://", "https://")):
+        raise OptionError(f"traces.endpoint is the URL of a collector, such as http://HOST:4318, not {url!r}")
+    if importlib.util.find_spec("opentelemetry") is None:
+        raise OptionError("traces.endpoint needs pip install 'kavka[otel]'")
+    return url
 
 
 def _subscription(given: _Given) -> tuple[tuple[str, ...], tuple[TopicPartition, ...], str | None]:
@@ -497,6 +514,11 @@ def _remote(given: _Given) -> RemoteStorage | None:
     pairs = [part.strip().partition("=") for part in (options or "").split(",") if part.strip()]
     if "://" not in url or not all(equals for _, equals, _ in pairs):
         raise OptionError(f"{_REMOTE[0]} is like s3://bucket/prefix, and {_REMOTE[1]} like region=eu-west-1,...")
+    if credential := credential_in(options or ""):
+        raise OptionError(
+            f"{_REMOTE[1]}: {credential} is a credential, and options travel in plans: give executors credentials of "
+            "their own, in their environment or by their role"
+        )
     return RemoteStorage(url, {name: value for name, _, value in pairs}, keys)
 
 

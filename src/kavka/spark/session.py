@@ -15,6 +15,7 @@ from kavka.spark import ship as travel
 from kavka.spark.cache import cache_dir
 from kavka.spark.home import spark_home
 from kavka.spark.java import java_home, java_version
+from kavka.spark.versions import check_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,7 +49,15 @@ def start(
     conf: Mapping[str, str] | None = None,
     ship: Sequence[str] = (),
 ) -> SparkSession:
-    """A Spark session; on a cluster the kavka package and its kernels travel with it."""
+    """A Spark session; on a cluster the kavka package and its kernels travel with it.
+
+    One that is there already is the session, and only `conf` changes it.
+    """
+    check_version(pyspark_version())
+    from pyspark.sql import SparkSession
+
+    if SparkSession.getActiveSession() is not None:
+        return _configured(SparkSession.builder, conf or {}).getOrCreate()
     home = java_home()
     os.environ["JAVA_HOME"] = str(home)
     # Executors would take the first python3 of the PATH, which need not be the one that has our packages.
@@ -56,20 +65,21 @@ def start(
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if not travel.is_remote(master):
         os.environ["SPARK_HOME"] = str(spark_home())
-    from pyspark.sql import SparkSession
-
     defaults = {"spark.driver.memory": memory, **jvm_options(home), **defaults_for(master)}
     theirs = set_by_others()
     settings = {name: value for name, value in defaults.items() if name not in theirs}
     if travel.is_remote(master):
         settings.update(travel.settings(travel.archive(cache_dir(), ship)))
     settings.update(conf or {})
-    builder = SparkSession.builder.appName(app).master(master)
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    session = _configured(SparkSession.builder.appName(app).master(master), settings).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _configured(builder: SparkSession.Builder, settings: Mapping[str, str]) -> SparkSession.Builder:
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder
 
 
 def defaults_for(master: str) -> Mapping[str, str]:

@@ -6,7 +6,7 @@ the network does. With `delivery` exactly-once, tasks write in transactions that
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -22,6 +22,7 @@ from kavka.client import Codec, Pool, Producer
 from kavka.spark import exactly_once, reading
 from kavka.spark.connecting import OptionError
 from kavka.spark.options import SinkOptions
+from kavka.spark.workers import settle
 
 Messages = list[WriterCommitMessage | None]
 
@@ -60,9 +61,19 @@ def check_schema(schema: StructType, options: SinkOptions) -> None:
 
 def write(options: SinkOptions, batches: Iterator[Any]) -> WriterCommitMessage:
     """Write a task's rows and wait until all are acknowledged."""
-    if options.exactly_once:
-        return exactly_once.write(options, batches, partial(_producer, options), partial(_send, options))
-    return reading.run(_write(options, batches))
+    written: WriterCommitMessage
+    try:
+        if options.exactly_once:
+            written = exactly_once.write(options, batches, partial(_producer, options), partial(_send, options))
+        else:
+            written = reading.run(_write(options, batches))
+    finally:
+        if options.traces is not None:
+            from kavka.spark.tracing import flush
+
+            flush(options.traces)
+    settle()
+    return written
 
 
 async def _write(options: SinkOptions, batches: Iterator[Any]) -> WrittenTask:
@@ -79,7 +90,12 @@ async def _write(options: SinkOptions, batches: Iterator[Any]) -> WrittenTask:
 
 
 def _producer(options: SinkOptions, pool: Pool, transactional_id: str | None = None) -> Producer:
-    return Producer(
+    make: Callable[..., Producer] = Producer
+    if options.traces is not None:
+        from kavka.spark.tracing import TracingProducer
+
+        make = partial(TracingProducer, endpoint=options.traces)
+    return make(
         pool,
         codec=cast("Codec", options.compression),
         batch_bytes=options.batch_bytes,

@@ -42,6 +42,7 @@ from kavka.spark.offsets import (
 )
 from kavka.spark.options import ERROR, HEADERS, SourceOptions
 from kavka.spark.values import Bad, Decoder, decoder
+from kavka.spark.workers import settle
 
 Json = dict[str, Any]
 
@@ -72,6 +73,7 @@ def read(options: SourceOptions, partition: InputPartition) -> Iterator[Any]:
         for part in partition.ranges:
             found = leaders.chunks(part, partition.ids.get(part.topic_partition.topic))
             yield from _record_batches(options, part, found, made)
+    settle()
 
 
 def _record_batches(options: SourceOptions, part: Range, found: Iterator[Chunk], made: Decoder | None) -> Iterator[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -38,9 +39,26 @@ EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 _THREADS: Final = 4
 
+_CREDENTIAL: Final = re.compile(r"secret|password|token(?!_file)|(access|account|master|sas|customer|encryption)_key")
+"""What obstore's names for credentials have in them, and those of regions, endpoints, KMS keys and files have not."""
+_LOGIN: Final = re.compile(r"://[^/@]*:[^/@]*@")
+"""What a URL with a password in it has, as one of a proxy may."""
+
 Aborted = tuple[int, int, int]
 """A producer's id, its transaction's first offset, and that of the marker."""
 Span = tuple[int, int]
+
+
+def has_login(text: str) -> bool:
+    """Whether a text is a URL with a password in it."""
+    return _LOGIN.search(text) is not None
+
+
+def credential_in(options: str) -> str | None:
+    """The first name among options of a store (`name=value,...`) that is said to have a credential."""
+    pairs = (part.partition("=") for part in options.split(","))
+    told = ((name.strip(), _CREDENTIAL.search(name.lower().replace("-", "_")), value) for name, _, value in pairs)
+    return next((name for name, secret, value in told if secret or has_login(value)), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ A decoder answers with an array of the good rows and a list of the bad ones: (ro
 from __future__ import annotations
 
 import base64
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -17,6 +17,7 @@ from kavka.spark.avro_values import AvroReader, schema_from
 from kavka.spark.ddl import SchemaError, parse_schema
 from kavka.spark.json_batches import JsonDecoder
 from kavka.spark.options import SourceOptions
+from kavka.spark.protobuf_values import ProtobufReader, message_class
 
 Bad = list[tuple[int, str]]
 Values = Any
@@ -136,13 +137,14 @@ def _zigzag(value: bytes, at: int) -> tuple[int, int]:
     raise ValueError("the place of the message in its schema is cut off")
 
 
-class Rows:
+class Rows(ABC):
     """Decodes value by value, then makes one array of all: of the whole first, one by one where that fails."""
 
     kind: Any
 
+    @abstractmethod
     def _one(self, value: bytes) -> Any:
-        raise NotImplementedError
+        """What one value says; raises anything if it is bad."""
 
     def decode(self, values: Values) -> tuple[Any, Bad]:
         """An Arrow array with a row for each value, null where it is bad, and which are bad and why."""
@@ -189,105 +191,20 @@ class AvroDecoder(Rows):
         return self._reader.read(value)
 
 
-def message_class(descriptor_set: str, message: str) -> Any:
-    """The class of a message, by a file descriptor set in base64."""
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
-    found = descriptor_pb2.FileDescriptorSet()
-    try:
-        found.ParseFromString(base64.b64decode(descriptor_set, validate=True))
-        pool = descriptor_pool.DescriptorPool()
-        for file in found.file:
-            pool.Add(file)
-        descriptor = pool.FindMessageTypeByName(message)
-    except KeyError:
-        raise SchemaError(f"the descriptor set has no message {message!r}") from None
-    except Exception as error:
-        raise SchemaError(f"value.schema is not a descriptor set: {error}") from None
-    return message_factory.GetMessageClass(descriptor)
-
-
 class ProtobufDecoder(Rows):
     """Protobuf, by a file descriptor set (`protoc --descriptor_set_out --include_imports`) and a message's name."""
 
     def __init__(self, descriptor_set: str, message: str) -> None:
         from kavka.client.schemas.protobuf import indexes_of
 
-        self._message = message_class(descriptor_set, message)
-        descriptor = self._message.DESCRIPTOR
-        self.indexes = indexes_of(descriptor)
-        self.kind = _protobuf_struct(descriptor)
+        made = message_class(descriptor_set, message)
+        reader = ProtobufReader(made)
+        self.indexes = indexes_of(made.DESCRIPTOR)
+        self.kind = reader.kind
+        self.read = reader.read
 
     def _one(self, value: bytes) -> Any:
         return self.read(value)
-
-    def read(self, value: bytes) -> Any:
-        """One message, as a row; raises what the library raises over bytes that are none."""
-        message = self._message()
-        if message.ParseFromString(value) != len(value):
-            raise ValueError("bytes follow the message")
-        return _protobuf_row(message)
-
-
-def _protobuf_struct(descriptor: Any) -> Any:
-    return pa.struct([pa.field(field.name, _protobuf_type(field)) for field in descriptor.fields])
-
-
-def _protobuf_type(field: Any) -> Any:
-    if _is_map(field):
-        entry = field.message_type.fields_by_name
-        return pa.map_(_protobuf_scalar(entry["key"]), _protobuf_scalar(entry["value"]))
-    kind = _protobuf_scalar(field)
-    return pa.list_(pa.field("element", kind)) if field.is_repeated else kind
-
-
-_PROTOBUF: Final[dict[int, Any]] = {
-    1: pa.int32(),
-    2: pa.int64(),
-    3: pa.int64(),  # unsigned 32 bits fit
-    4: pa.decimal128(20, 0),
-    5: pa.float64(),
-    6: pa.float32(),
-    7: pa.bool_(),
-    8: pa.string(),  # an enum's name
-}
-
-
-def _protobuf_scalar(field: Any) -> Any:
-    if field.cpp_type == 10:
-        return _protobuf_struct(field.message_type)
-    if field.cpp_type == 9:
-        return pa.binary() if field.type == 12 else pa.string()
-    return _PROTOBUF[field.cpp_type]
-
-
-def _is_map(field: Any) -> bool:
-    return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
-
-
-def _protobuf_row(message: Any) -> dict[str, Any]:
-    row: dict[str, Any] = {}
-    for field in message.DESCRIPTOR.fields:
-        content = getattr(message, field.name)
-        if _is_map(field):
-            value = field.message_type.fields_by_name["value"]
-            row[field.name] = [(key, _protobuf_item(value, item)) for key, item in content.items()]
-        elif field.is_repeated:
-            row[field.name] = [_protobuf_item(field, item) for item in content]
-        elif field.has_presence and not message.HasField(field.name):
-            row[field.name] = None
-        else:
-            row[field.name] = _protobuf_item(field, content)
-    return row
-
-
-def _protobuf_item(field: Any, item: Any) -> Any:
-    if field.cpp_type == 10:
-        return _protobuf_row(item)
-    if field.cpp_type == 8:
-        known = field.enum_type.values_by_number.get(item)
-        return known.name if known is not None else str(item)
-    return Decimal(item) if field.cpp_type == 4 else item
 
 
 def loaded(form: str | None, schema: str | None) -> str | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kavka.model.settings.types import DOUBLE_MAX
 from kavka.storage import files
 from kavka.storage.compaction import CleanedGroup, CompactionPlan, CompactionResult, SourceSegment
 from kavka.storage.log import Log
@@ -61,7 +62,9 @@ def assess(log: Log, clean_offset: int | None, high_watermark: int, now_ms: int)
     )
 
 
-def make_plan(cleanable: Cleanable, now_ms: int, dedupe_buffer_bytes: int) -> CompactionPlan:
+def make_plan(
+    cleanable: Cleanable, now_ms: int, dedupe_buffer_bytes: int, io_bytes_per_second: float = DOUBLE_MAX
+) -> CompactionPlan:
     """What a worker needs in order to compact a log."""
     log = cleanable.log
     end = cleanable.first_uncleanable_offset
@@ -77,6 +80,7 @@ def make_plan(cleanable: Cleanable, now_ms: int, dedupe_buffer_bytes: int) -> Co
         index_size_max_bytes=log.config.index_size_max_bytes,
         delete_retention_ms=log.config.delete_retention_ms,
         dedupe_buffer_bytes=dedupe_buffer_bytes,
+        io_bytes_per_second=io_bytes_per_second,
         now_ms=now_ms,
         first_dirty_offset=cleanable.first_dirty_offset,
         first_uncleanable_offset=end,

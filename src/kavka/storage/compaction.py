@@ -10,7 +10,7 @@ keys nor its size may keep the rest from being compacted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kavka.kernels.batches import BatchInfo, RecordScan, scan
@@ -22,6 +22,7 @@ from kavka.storage import files
 from kavka.storage.config import LogConfig
 from kavka.storage.disk import Disk
 from kavka.storage.offset_map import OffsetMap
+from kavka.storage.recovery import next_offset_of
 from kavka.storage.scan import BatchScan
 from kavka.storage.segment import Segment, marks_of
 from kavka.storage.txn_index import AbortedTransaction
@@ -52,6 +53,7 @@ class CompactionPlan:
     index_size_max_bytes: int
     delete_retention_ms: int
     dedupe_buffer_bytes: int
+    io_bytes_per_second: float
     now_ms: int
     first_dirty_offset: int
     first_uncleanable_offset: int
@@ -143,9 +145,13 @@ class CleanedTransactionMetadata:
             self._next += 1
 
 
-def compact(disk: Disk, plan: CompactionPlan) -> CompactionResult:
+Spend = Callable[[int], None]
+"""Told of bytes that were read or written; may take its time."""
+
+
+def compact(disk: Disk, plan: CompactionPlan, spend: Spend = lambda size: None) -> CompactionResult:
     """Write the compacted segments of a plan; raises if a file is not what the plan says."""
-    cleaner = _Cleaner(disk, plan)
+    cleaner = _Cleaner(disk, plan, spend)
     try:
         cleaner.map_keys()
         groups = tuple(cleaner.clean_group(group) for group in cleaner.groups())
@@ -159,11 +165,23 @@ def compact(disk: Disk, plan: CompactionPlan) -> CompactionResult:
 class _Cleaner:
     """The state of one compaction."""
 
-    __slots__ = ("config", "disk", "keys", "plan", "records_kept", "records_read", "segments", "transactions", "unread")
+    __slots__ = (
+        "config",
+        "disk",
+        "keys",
+        "plan",
+        "records_kept",
+        "records_read",
+        "segments",
+        "spend",
+        "transactions",
+        "unread",
+    )
 
-    def __init__(self, disk: Disk, plan: CompactionPlan) -> None:
+    def __init__(self, disk: Disk, plan: CompactionPlan, spend: Spend) -> None:
         self.disk = disk
         self.plan = plan
+        self.spend = spend
         self.keys = OffsetMap(plan.dedupe_buffer_bytes)
         self.config = LogConfig(
             segment_bytes=plan.groups_limit_bytes,
@@ -184,6 +202,7 @@ class _Cleaner:
         """A segment's batches; compacting an unsound one would lose data that recovery may still save."""
         reading = BatchScan(segment.file, start, segment.size, check_crc=True)
         for _, chunk, infos in reading:
+            self.spend(len(chunk))
             for info in infos:
                 yield chunk, info
         if reading.reason is not None:
@@ -255,6 +274,9 @@ class _Cleaner:
         for aborted in self.transactions.aborted_with_data:
             new.txn_index.append(aborted)
         self.transactions.aborted_with_data = []
+        end = next_offset_of(new)
+        if end is not None:
+            new.index_end(end - 1)
         new.seal()
         modified_ms = self.disk.modified_ms(group[-1].file.path)
         for file in new.open_files():
@@ -267,6 +289,7 @@ class _Cleaner:
         if pending:
             data = bytes(pending)
             new.append([data], len(data), marks_of(scan(data, check_crc=False)), self.config)
+            self.spend(len(data))
             pending.clear()
 
     def _filtered(self, chunk: bytes, batch: BatchInfo) -> bytes | memoryview:

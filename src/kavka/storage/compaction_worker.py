@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import threading
+import time
 from dataclasses import asdict
 
 from kavka.model.errors import KafkaError
@@ -49,6 +50,22 @@ def decode_result(data: bytes) -> CompactionResult:
     return CompactionResult(**fields)
 
 
+class Pace:
+    """Has reading and writing take as long as so many bytes a second do."""
+
+    def __init__(self, bytes_per_second: float) -> None:
+        self._rate = max(bytes_per_second, 1.0)
+        self._began = time.monotonic()
+        self._spent = 0
+
+    def __call__(self, size: int) -> None:
+        """Wait until what was spent is no more than the time that has gone by allows."""
+        self._spent += size
+        ahead = self._spent / self._rate - (time.monotonic() - self._began)
+        if ahead > 0:
+            time.sleep(ahead)
+
+
 def _end_with_the_node() -> None:
     while os.read(sys.stdin.fileno(), 1):
         pass
@@ -61,7 +78,8 @@ def main() -> int:
     plan = sys.stdin.buffer.readline()
     threading.Thread(target=_end_with_the_node, daemon=True).start()
     try:
-        result = compact(RealDisk(max_open=64), decode_plan(plan))
+        todo = decode_plan(plan)
+        result = compact(RealDisk(max_open=64), todo, Pace(todo.io_bytes_per_second))
     except (KafkaError, OSError) as error:
         sys.stderr.write(f"compaction failed: {error}\n")
         return 1

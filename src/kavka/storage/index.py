@@ -153,6 +153,11 @@ class OffsetIndex(SparseIndex):
             return self.base_offset + found
         return self.base_offset + self._get(slot + 1)[0] if slot + 1 < len(self) else None
 
+    def entry_before(self, position: int) -> tuple[int, int]:
+        """The last (offset, position) before a position; (base offset, 0) if there is none."""
+        slot, offset, at = self._floor_entry(1, position - 1)
+        return (self.base_offset + offset, at) if slot >= 0 else (self.base_offset, 0)
+
     def truncate_to(self, offset: int) -> None:
         """Forget entries of this offset and later ones."""
         self._truncate_entries(self._floor(0, offset - self.base_offset - 1) + 1)

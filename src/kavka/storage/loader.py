@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from operator import attrgetter
 
@@ -17,7 +17,7 @@ from kavka.storage.epochs import LeaderEpochs
 from kavka.storage.log import Log
 from kavka.storage.producer_state import ProducerStates
 from kavka.storage.recovery import Recovered, next_offset_of, recover_segment, scan_epochs
-from kavka.storage.replay import drop_snapshots, load_snapshot, replay_segments, snapshot_path
+from kavka.storage.replay import drop_snapshots, load_snapshot, replay_segments, snapshot_path, write_snapshot
 from kavka.storage.segment import Segment, jitter
 from kavka.storage.swap import finish_interrupted
 
@@ -225,6 +225,11 @@ class _Loader:
             if name.endswith((files.INDEX, files.TIME_INDEX, files.TXN_INDEX)):
                 parsed = files.parse_file_name(name)
                 if parsed is not None and parsed.offset not in bases:
+                    if self.clean and parsed.offset >= self.log_start_offset and parsed.kind == files.INDEX:
+                        raise KafkaStorageError(
+                            f"{self.path}/{parsed.offset:020d}{files.LOG} is missing, and its index is there: restore "
+                            "it from a copy, or start once with --accept-loss to give it up"
+                        )
                     self.disk.unlink(f"{self.path}/{name}")
                     self.report.notes.append(f"{self.path}/{name} has no log: removed")
 
@@ -248,8 +253,12 @@ class _Loader:
                 self.disk.create(segment.path_of(kind)).close()
 
     def first_to_recover(self) -> int:
-        """The number of the segment that has the recovery point."""
-        return max(bisect_right(self.segments, self.recovery_point, key=attrgetter("base_offset")) - 1, 0)
+        """The number of the segment that ends with the recovery point, or has it.
+
+        One that ends there may have been sealed after its log was forced: its indexes, that of aborted transactions
+        too, were not.
+        """
+        return max(bisect_left(self.segments, self.recovery_point, key=attrgetter("base_offset")) - 1, 0)
 
     def recover(self) -> int:
         """Check the segments from the recovery point on; returns the log end."""
@@ -258,17 +267,26 @@ class _Loader:
         first = self.first_to_recover()
         end = self.segments[first].base_offset
         self.epochs.truncate_from_end(end)  # what the file says of later offsets may be older than the batches
-        newer = [offset for offset in self.producers.snapshots if offset > end]
+        # What newer snapshots say may be older than the batches as well.
+        drop_snapshots(self.disk, self.path, self.producers, -1, end)
         self.producers = self.producers_before(first)
-        self.producers.snapshots += newer
         self.producers_loaded = True
         for number in range(first, len(self.segments)):
             segment = self.segments[number]
-            if segment.base_offset > end and not self.config.compact:
+            if segment.base_offset > max(end, self.recovery_point) and not self.config.compact:
                 # A log that is not compacted has no gaps: the end of the segment before never reached the device.
                 self.report.notes.append(f"{self.path}: offsets {end} to {segment.base_offset - 1} are missing")
                 self.drop_from(number)
                 break
+            if segment.base_offset < end:
+                # It was cut off, and what took its place is in the segment before: the crash has brought it back.
+                self.report.notes.append(
+                    f"{segment.file.path} begins before offset {end}, where the one before it ends"
+                )
+                self.drop_from(number)
+                break
+            if number > first and number >= len(self.segments) - 2:  # as replaying does
+                write_snapshot(self.disk, self.path, self.producers, segment.base_offset)
             recovered = recover_segment(segment, self.producers, self.epochs, self.config)
             self.note_recovery(segment, recovered)
             end = recovered.next_offset
@@ -319,7 +337,21 @@ class _Loader:
             self.note_recovery(last, recovered)
             self.producers, self.producers_loaded = producers, True
             end = recovered.next_offset
+        elif not self.config.compact and self.log_start_offset < self.recovery_point < end:
+            self.require_batch_at(self.recovery_point, end)
         return end
+
+    def require_batch_at(self, offset: int, end: int) -> None:
+        """A clean stop notes where a log ends: if it ends later now, a batch begins there, or its offset is damaged."""
+        segment = self.segments[bisect_right(self.segments, offset, key=attrgetter("base_offset")) - 1]
+        found = segment.find(offset)
+        before = segment.find(offset - 1) if offset > segment.base_offset else None
+        if found is None or found.base_offset != offset or before == found:
+            raise KafkaStorageError(
+                f"{segment.file.path} is damaged: {self.path} ended at offset {offset} when the node was last stopped, "
+                f"ends at {end} now, and no batch begins in between where one should. Restore it from a copy, or start "
+                "once with --accept-loss"
+            )
 
     def producers_before(self, number: int) -> ProducerStates:
         """The producer state at a segment's start."""

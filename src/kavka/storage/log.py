@@ -26,6 +26,7 @@ from kavka.storage.disk import Buffer, Disk
 from kavka.storage.epochs import LeaderEpochs
 from kavka.storage.producer_snapshot import decode_snapshot
 from kavka.storage.producer_state import KIND_BITS, AppendOrigin, BatchMeta, PreparedAppend, ProducerStates, is_expired
+from kavka.storage.recovery import next_offset_of
 from kavka.storage.replay import drop_snapshots, load_snapshot, replay_segments, snapshot_path, write_snapshot
 from kavka.storage.retention import ExpiredSegment, RetentionView
 from kavka.storage.scan import read_marker
@@ -367,7 +368,8 @@ class Log(LogFiles):
         if active.size == 0 and base_offset == active.base_offset:
             return active
         with self._guard("roll"):
-            active.seal(self.config.preallocate)
+            active.index_end(self.log_end_offset - 1)
+            active.seal()
             self._sealed.append(active)
             path = write_snapshot(self.disk, self.path, self.producers, base_offset)
             if path is not None:
@@ -444,6 +446,8 @@ class Log(LogFiles):
             self.log_start_offset = min(self.log_start_offset, offset)
             self.local_log_start_offset = min(self.local_log_start_offset, offset)
             self._reload_producers(offset, now_ms)
+        if (end := next_offset_of(self._active)) is not None and end < offset:
+            self.roll(now_ms)  # compaction has left a gap there: a file's name keeps where the log ends
         return True
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None, now_ms: int = 0) -> None:
@@ -507,14 +511,10 @@ class Log(LogFiles):
         if offset <= self.log_start_offset:
             return False
         self.log_start_offset = offset
-        self._advance_local_start(offset)
+        self.local_log_start_offset = max(self.local_log_start_offset, offset)
         self.epochs.truncate_from_start(offset)
         self.producers.replicated(offset)
         return True
-
-    def _advance_local_start(self, offset: int) -> None:
-        self.local_log_start_offset = max(self.local_log_start_offset, offset)
-        self.recovery_point = max(self.recovery_point, offset)
 
     # -- retention
 
@@ -552,7 +552,8 @@ class Log(LogFiles):
         if len(gone) == len(self._segments):
             self.roll(now_ms)
         del self._segments[: len(gone)]
-        self._advance_local_start(self._segments[0].base_offset)
+        # The recovery point stays: until the new names are forced a crash may bring a deleted segment back, torn.
+        self.local_log_start_offset = max(self.local_log_start_offset, self._segments[0].base_offset)
         self.delete_later(gone, now_ms)
         self._drop_snapshots_of(gone)
 
@@ -586,7 +587,7 @@ class Log(LogFiles):
             if path is not None:
                 self._unsynced.append(path)
                 self._new_names = True
-            self._active.seal(self.config.preallocate)
+            self._active.seal()
             if self._active.indexes_open:
                 self._sealed.append(self._active)
             if sync:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from kavka.kernels.batches import LOG_OVERHEAD, BatchInfo, RecordScan
-from kavka.model.errors import KafkaError, KafkaStorageError
+from kavka.model.errors import CorruptMessage, KafkaError, KafkaStorageError
 from kavka.records.batch import payload_parts
 from kavka.storage import files
 from kavka.storage.config import LogConfig
@@ -28,6 +28,10 @@ _HEADER = Struct(">qi11xi")  # base offset, length; then the last offset delta
 _HEADER_BYTES = _HEADER.size
 _MAX_TIMESTAMP = Struct(">q")
 _MAX_TIMESTAMP_AT = 35
+
+
+class DamagedError(KafkaStorageError, code=CorruptMessage.code):
+    """The batches of a log are not where they were: as far as clients are concerned, they are corrupt."""
 
 
 class BatchPosition(NamedTuple):
@@ -62,7 +66,9 @@ class Segment:
     """The files of one base offset; `size` is what counts of the .log file."""
 
     __slots__ = (
+        "_checked",
         "_disk",
+        "_doubtful",
         "_max_timestamp",
         "_max_timestamp_offset",
         "_offset_index",
@@ -71,11 +77,14 @@ class Segment:
         "_txn_index",
         "base_offset",
         "created_ms",
+        "end_unchecked",
         "file",
         "first_timestamp",
         "index_full",
         "jitter_ms",
+        "preallocated",
         "size",
+        "unchecked",
     )
 
     def __init__(
@@ -89,6 +98,14 @@ class Segment:
         self.jitter_ms = jitter_ms
         self.first_timestamp: int | None = None
         self.index_full = False
+        self.preallocated = False
+        """Whether the file was made longer than what is in it, whatever the settings say by now."""
+        self.unchecked = size
+        """Up to here the file was there before: nobody has looked whether its batches follow each other."""
+        self.end_unchecked = size > 0
+        """Whether nobody has looked yet if the end of what was there before is gone."""
+        self._checked: Mark | None = None
+        self._doubtful = False
         self._since_entry = 0
         self._max_timestamp: int | None = None if size else NO_TIMESTAMP
         self._max_timestamp_offset = base_offset
@@ -115,6 +132,7 @@ class Segment:
         if config.preallocate:
             file.truncate(config.segment_bytes)
         segment = cls(disk, file, base_offset, 0, now_ms, jitter(stem, config))
+        segment.preallocated = config.preallocate
         segment.index_full = config.index_size_max_bytes < 2 * TimeIndex.entry.size
         return segment
 
@@ -136,6 +154,7 @@ class Segment:
             offset, position = index.last()
             if stored and not self._has_batch(position, offset):
                 logger.warning("%s is corrupt: reading without it", path)
+                self._doubtful = True
                 index = OffsetIndex(self._disk.file(path), self.base_offset, 0)
             self._offset_index = index
         return self._offset_index
@@ -150,6 +169,7 @@ class Segment:
             timestamp, offset = index.last()
             if stored and not self._has_timestamp(timestamp, offset):
                 logger.warning("%s is corrupt: reading without it", path)
+                self._doubtful = True
                 index = TimeIndex(self._disk.file(path), self.base_offset, 0)
                 self._time_index = index
                 self._max_timestamp, self._max_timestamp_offset = self._find_max_timestamp()
@@ -244,6 +264,60 @@ class Segment:
             chunk = read_at(position, min(_SEARCH_BYTES, max(size - position, 0)))
         return None
 
+    def check_order(self, position: int, end: int, following: int) -> None:
+        """Raise DamagedError unless the batches from one position to another follow those before and after.
+
+        No checksum covers a batch's base offset. `following` is the offset that nothing in the segment reaches.
+        """
+        checked = self._checked
+        if checked is None or not checked[0] <= position <= checked[1]:
+            checked = self._before(position)
+        start, at, last = checked
+        size, chunk, chunk_at = self.size, b"", 0
+        while at < size:
+            if not chunk_at <= at <= chunk_at + len(chunk) - _HEADER_BYTES:
+                chunk, chunk_at = self.file.read_at(at, min(_SEARCH_BYTES, size - at)), at
+            if len(chunk) < _HEADER_BYTES:
+                raise self._out_of_order(at, "is cut short")
+            base_offset, length, delta = _HEADER.unpack_from(chunk, at - chunk_at)
+            if base_offset <= last or delta < 0 or length < 0:
+                raise self._out_of_order(at, f"has offset {base_offset} after offset {last}")
+            if at >= end:
+                break
+            last, at = base_offset + delta, at + length + LOG_OVERHEAD
+        else:
+            if at > size:
+                raise self._out_of_order(size, "is cut short")
+            if last >= following:
+                raise self._out_of_order(at, f"ends with offset {last}, and {following} comes after it")
+        self._checked = (start, at, last)
+        if start == 0 and at >= self.unchecked:
+            self.unchecked = 0
+
+    def check_end(self, following: int) -> None:
+        """Raise DamagedError if batches at the end are gone: what compaction has removed leaves sound indexes."""
+        offsets, times = self.offset_index, self.time_index  # opening them tells whether they are doubtful
+        self.check_order(offsets.last()[1], self.size, following)
+        assert self._checked is not None
+        last = self._checked[2]
+        found = self.find(last)
+        is_there = found is not None and found.position > 0 and offsets.last() == (last, found.position)
+        doubtful = self._doubtful and not is_there  # else it is another index that is damaged
+        if doubtful or max(offsets.last()[0], times.last()[1]) > max(last, self.base_offset):
+            raise self._out_of_order(self.size, f"of offset {last + 1} is gone")
+        self.end_unchecked = False
+
+    def _before(self, position: int) -> tuple[int, int, int]:
+        """Where checking begins so that the batch at a position has one before it: there, and the offset before."""
+        index = self.offset_index
+        entry = index.entry_before(index.entry_before(position)[1])
+        if not self._has_batch(entry[1], entry[0]):
+            return 0, 0, self.base_offset - 1
+        return entry[1], entry[1], self.base_offset - 1
+
+    def _out_of_order(self, position: int, what: str) -> DamagedError:
+        return DamagedError(f"{self.file.path} is damaged: the batch at byte {position} {what}")
+
     def _near(self, offset: int) -> int:
         """A position at or before the batch that has an offset; the start if the index leads astray."""
         position = self.offset_index.lookup(offset)
@@ -330,6 +404,8 @@ class Segment:
         if found:
             self.file.truncate(found.position)
             self.size = found.position
+            self.unchecked = min(self.unchecked, self.size)
+            self._checked = None
         self._since_entry = 0
         if self.size == 0:
             self.created_ms = now_ms
@@ -374,6 +450,7 @@ class Segment:
         if cut:
             self.file.truncate(valid_bytes)
         self.size = valid_bytes
+        self.unchecked, self.end_unchecked = 0, False
         self.first_timestamp = None
         self.finish_indexes()
         return cut
@@ -386,11 +463,22 @@ class Segment:
             if index is not None:
                 index.flush()
 
-    def seal(self, preallocated: bool = False) -> None:
+    def index_end(self, last_offset: int) -> None:
+        """Have the offset index end with the last batch, so that it tells should that be gone one day."""
+        try:
+            found = self.find(last_offset)
+        except KafkaStorageError:
+            return  # whoever reads it is told
+        if found is not None and found.position > self.offset_index.last()[1] and not self.index_full:
+            self.offset_index.append(last_offset, found.position)
+
+    def seal(self) -> None:
         """Stop taking writes: indexes complete, nothing preallocated."""
         self.finish_indexes()
-        if preallocated and self.file.size() != self.size:
-            self.file.truncate(self.size)
+        if self.preallocated:
+            self.preallocated = False
+            if self.file.size() != self.size:
+                self.file.truncate(self.size)
 
     def open_files(self) -> list[DiskFile]:
         """All files that exist of this segment, the log first."""

@@ -6,12 +6,14 @@ refuses everything from then on.
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from errno import EMFILE, ENFILE
+from functools import partial
 from operator import attrgetter
-from typing import NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from kavka.model.errors import KafkaStorageError
 from kavka.model.types import FileSlice, TopicPartition
@@ -20,10 +22,15 @@ from kavka.storage.checkpoint import encode_epochs
 from kavka.storage.config import LogConfig
 from kavka.storage.disk import Buffer, Disk, DiskFile
 from kavka.storage.epochs import LeaderEpochs
-from kavka.storage.segment import Mark, Segment
+from kavka.storage.segment import DamagedError, Mark, Segment
 from kavka.storage.swap import complete_swap, decide_swap
 from kavka.storage.sync import SyncJob
 from kavka.storage.txn_index import AbortedTransaction
+
+logger = logging.getLogger(__name__)
+
+CHECKED_BYTES: Final = 256 << 10
+"""So much of what was there before is looked through and read at once."""
 
 _base_offset = attrgetter("base_offset")
 
@@ -40,6 +47,8 @@ class LogFiles:
 
     __slots__ = (
         "_active",
+        "_damaged",
+        "_gap",
         "_hint_offset",
         "_hint_position",
         "_hint_segment",
@@ -84,6 +93,8 @@ class LogFiles:
         self.generation = 0  # goes up whenever the log is cut at its end
         self._segments = segments
         self._active = segments[-1]
+        self._damaged: Segment | None = None  # the last one that was told of
+        self._gap: Segment | None = None
         self._sync: SyncJob | None = None
         self._sealed: list[Segment] = []  # since the last sync: their indexes were completed after it
         self._unsynced: list[str] = []  # whole files written since the last sync
@@ -157,15 +168,22 @@ class LogFiles:
                 found = segment.find(offset)
                 if found is not None:
                     break
+                if segment.end_unchecked or not segment.size:
+                    self._check(segment, segment.check_end)
+                    self._tell_of_gap(segment, offset)
             else:
                 return None
             _, position, first_size = found
+        room = max_bytes
+        if position < segment.unchecked:
+            max_bytes = min(max_bytes, CHECKED_BYTES)
+            self._check(segment, partial(segment.check_order, position, position + max_bytes))
         limit = self._limit_in(segment, up_to_offset)
         length = limit - position
         if length > max_bytes:
             if first_size < 0:
                 first_size = segment.batch_size_at(position)
-            if first_size > max_bytes and not min_one:
+            if first_size > room and not min_one:
                 return None  # no client can make anything of a batch that begins and does not end
             length = min(length, max(max_bytes, first_size))
         if length <= 0:
@@ -173,6 +191,38 @@ class LogFiles:
         if position + length == limit:
             self._hint_offset, self._hint_segment, self._hint_position = up_to_offset, segment, limit
         return FileSlice(segment.file, position, length)
+
+    def goes_on(self, piece: FileSlice) -> bool:
+        """Whether a slice may have been cut for no other reason than that what was there before is looked through."""
+        for segment in reversed(self._segments):
+            if segment.file is piece.file:
+                return piece.position + piece.length < segment.unchecked
+        return False
+
+    def _tell_of_gap(self, segment: Segment, offset: int) -> None:
+        """Only compaction leaves gaps, but that may have been before the topic's policy was changed."""
+        if not self.config.compact and segment is not self._gap:
+            self._gap = segment
+            logger.warning(
+                "%s ends before offset %d, and the next segment begins after it: what is missing was compacted, or the "
+                "file is an older copy",
+                segment.file.path,
+                offset,
+            )
+
+    def _check(self, segment: Segment, check: Callable[[int], None]) -> None:
+        number = self._segments.index(segment) + 1
+        following = self._segments[number].base_offset if number < len(self._segments) else self.log_end_offset
+        try:
+            check(following)
+        except DamagedError as error:
+            if segment is not self._damaged:
+                self._damaged = segment
+                logger.error(
+                    "%s: it is not served; restore it from a copy, or start once with --accept-loss to have it cut",
+                    error,
+                )
+            raise
 
     def _limit_in(self, segment: Segment, up_to_offset: int) -> int:
         """Where in a segment the offsets before a limit end."""

@@ -10,7 +10,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.model.errors import (
     InvalidRequest,
@@ -20,6 +20,7 @@ from kavka.model.errors import (
     UnknownSubscriptionId,
     UnsupportedCompressionType,
 )
+from kavka.model.pattern import Pattern
 from kavka.model.settings.client_metrics import INTERVAL_MS, MATCH, METRICS, SETTINGS, parse_match
 from kavka.model.settings.types import Source
 from kavka.model.settings.values import Layer, Values
@@ -67,11 +68,12 @@ class Subscription(NamedTuple):
 
     metrics: tuple[str, ...]
     interval_ms: int
-    patterns: tuple[tuple[str, Any], ...]
+    patterns: tuple[tuple[str, Pattern], ...]
 
     def matches(self, client: Client, instance_id: Uuid) -> bool:
         """Whether a client is meant: by all of its patterns."""
-        return all(pattern.fullmatch(client.attribute(name, instance_id)) for name, pattern in self.patterns)
+        texts = ((pattern, client.attribute(name, instance_id)) for name, pattern in self.patterns)
+        return all(not pattern.is_too_long(text) and pattern.matches(text) for pattern, text in texts)
 
 
 class Answer(NamedTuple):
@@ -281,12 +283,12 @@ class ClientMetrics:
         for instance_id, instance in list(self._instances.items()):
             if now_ms - instance.seen_ms > max(KEEP_MS, 3 * instance.answer.interval_ms):
                 del self._instances[instance_id]
-        for instance_id, series in list(self._series.items()):
-            if now_ms > series.ends_ms:
-                self._kept -= len(series.values)
-                del self._series[instance_id]
-        if not self._series:
-            self._families.clear()
+        over = [instance_id for instance_id, series in self._series.items() if now_ms > series.ends_ms]
+        for instance_id in over:
+            self._kept -= len(self._series.pop(instance_id).values)
+        if over:  # clients choose the names: those that nobody pushes any more are not kept
+            names = {name for series in self._series.values() for name, _ in series.values}
+            self._families = {name: self._families[name] for name in names}
 
     # -- showing -----------------------------------------------------------------------------------
 
@@ -305,12 +307,13 @@ class ClientMetrics:
 
         def collected() -> Iterator[Collected]:
             self.sweep(now_ms())
+            families = self._families  # as it is now: another sweep may come before the last row was taken
             rows: dict[str, list[tuple[Mapping[str, str], float]]] = {}
             for series in self._series.values():
                 for (name, labels), value in series.values.items():
                     rows.setdefault(name, []).append(({**dict(labels), **series.labels}, value))
             for name in sorted(rows):
-                yield Collected(name, "Pushed by clients.", self._families[name], rows[name])
+                yield Collected(name, "Pushed by clients.", families[name], rows[name])
 
         metrics.collect(collected)
 

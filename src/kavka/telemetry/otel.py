@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.metrics.export import (
@@ -31,7 +32,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from opentelemetry.trace import SpanKind
+from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, TraceFlags, set_span_in_context
 
 from kavka.model.clock import Clock
 from kavka.telemetry.metrics import Collected, Counter, Family, Gauge, Histogram, Metrics, Shown
@@ -44,6 +45,7 @@ TURN_SECONDS: Final = 0.005
 TIMEOUT_SECONDS: Final = 3
 """How long a collector may take, with all attempts; a node that stops waits no longer for it."""
 CUMULATIVE: Final = AggregationTemporality.CUMULATIVE
+SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
 
 Numbers = Sequence[tuple[Mapping[str, str], float]]
 
@@ -131,8 +133,10 @@ def _histogram(
     now_ns: int,
 ) -> HistogramDataPoint:
     highest = max((bits for bits, count in enumerate(histogram.counts) if count), default=0)
-    bounds = [((1 << bits) - 1) * family.scale for bits in range(highest + 1)]
-    counts = [*histogram.counts[: highest + 1], 0]
+    shown = family.bits or range(highest + 1)
+    bounds = [((1 << bits) - 1) * family.scale for bits in shown]
+    lowest = sum(histogram.counts[: shown.start + 1])  # with what is smaller than the buckets that are shown
+    counts = [lowest, *histogram.counts[shown.start + 1 : shown.stop], sum(histogram.counts[shown.stop :])]
     total = histogram.total * family.scale
     return HistogramDataPoint(
         dict(labels),
@@ -158,9 +162,21 @@ class SentSpans:
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("kavka")
 
-    def add(self, name: str, began_ns: int, ended_ns: int, attributes: Mapping[str, str | int]) -> None:
-        """A request that was served."""
-        span = self._tracer.start_span(name, kind=SpanKind.SERVER, start_time=began_ns, attributes=attributes)
+    def add(
+        self,
+        name: str,
+        began_ns: int,
+        ended_ns: int,
+        attributes: Mapping[str, str | int],
+        sent_in: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        """A request that was served: linked with the spans that its records were sent in, a child of a single one."""
+        sent = [SpanContext(trace, span, is_remote=True, trace_flags=SAMPLED) for trace, span in sent_in]
+        parent = set_span_in_context(NonRecordingSpan(sent[0]), Context()) if len(sent) == 1 else Context()
+        links = [Link(each) for each in sent]
+        span = self._tracer.start_span(
+            name, parent, kind=SpanKind.SERVER, start_time=began_ns, attributes=attributes, links=links
+        )
         span.end(ended_ns)
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 from kavka.telemetry.metrics import Collected, Counter, Family, Gauge, Histogram, Metrics
@@ -24,22 +25,29 @@ def parts(metrics: Metrics) -> Iterator[bytes]:
     """The same, part by part; some are empty, while something is looked at that will be shown."""
     for _ in metrics.look():
         yield b""
-    lines: list[str] = []
+    labelled: dict[tuple[str, ...], LabelTexts] = {}
     for family in metrics:
-        for line in _family(family):
-            lines.append(line)
-            if len(lines) >= PART_SAMPLES:
-                yield _text(lines)
-                lines.clear()
-        yield _text(lines)
-        lines.clear()
+        lines = _family(family, labelled)
+        while some := list(islice(lines, PART_SAMPLES)):
+            yield ("\n".join(some) + "\n").encode()
 
 
-def _text(lines: Iterable[str]) -> bytes:
-    return "".join(f"{line}\n" for line in lines).encode()
+class LabelTexts(dict[tuple[str, ...], str]):
+    """The labels of samples as a page has them, by values: those of a topic are the same for each of its numbers."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        super().__init__()
+        self._names = names
+
+    def __missing__(self, values: tuple[str, ...]) -> str:
+        """Made when it is first asked for."""
+        found = self[values] = _labels(self._names, values)
+        return found
 
 
-def _family(family: Family[Counter] | Family[Histogram] | Gauge | Collected) -> Iterator[str]:
+def _family(
+    family: Family[Counter] | Family[Histogram] | Gauge | Collected, labelled: dict[tuple[str, ...], LabelTexts]
+) -> Iterator[str]:
     if isinstance(family, Collected):
         name = yield from _head(family.name, family.help, grows=family.grows)
         for labels, value in family.samples:
@@ -47,8 +55,9 @@ def _family(family: Family[Counter] | Family[Histogram] | Gauge | Collected) -> 
             yield f"{name}{_labels(named, map(labels.__getitem__, named))} {float(value)!r}"
     elif isinstance(family, Gauge):
         name = yield from _head(family.name, family.help, grows=family.grows)
+        texts = labelled.setdefault(family.labels, LabelTexts(family.labels))
         for values, value in family.read():
-            yield f"{name}{_labels(family.labels, values)} {float(value)!r}"
+            yield f"{name}{texts[values]} {float(value)!r}"
     else:
         name = family.name
         if family.made is Histogram:

@@ -93,7 +93,8 @@ class Cluster:
         """The URL of the console, of the first node that serves it."""
         for node in self.nodes:
             if address := self._processes[node].ready.get("console"):
-                return f"http://{address}"
+                secured = self._config.get("kavka.console.security.protocol") == "SSL"
+                return f"{'https' if secured else 'http'}://{address}"
         raise NodeError("no node serves the console: set kavka.console.listener to HOST:PORT")
 
     @property

@@ -10,15 +10,19 @@ from kavka.model.types import Uuid
 from kavka.runtime.remote_catalog.event_log import Events, OffsetRange, Opened
 
 TOPIC_ID = Uuid(b"remote metadata.")
+NEW_TOPIC_ID = Uuid(b"metadata anew...")
 
 
 class SharedEvents:
     """What all nodes see."""
 
     def __init__(self, partitions: int = 3) -> None:
-        self.id = TOPIC_ID
+        self.id: Uuid | None = TOPIC_ID
+        """None while it is deleted."""
         self.partitions: list[list[bytes | None]] = [[] for _ in range(partitions)]
         self.starts = [0] * partitions
+        self.epochs = [0] * partitions
+        """The leader epoch of each partition, of all that is in it."""
         self.logs: list[MemoryEventLog] = []
 
     def append(self, partition: int, value: bytes | None) -> int:
@@ -42,6 +46,7 @@ class MemoryEventLog:
         self.reads: list[tuple[int, int]] = []
         self._batch = batch
         self._positions: dict[int, int] = {}
+        self._epochs: dict[int, int] = {}
         self._news = asyncio.Event()
 
     def wake(self) -> None:
@@ -50,11 +55,13 @@ class MemoryEventLog:
 
     def opened(self) -> Opened | None:
         """What it is now."""
-        return Opened(self.shared.id, len(self.shared.partitions))
+        return Opened(self.shared.id, len(self.shared.partitions)) if self.shared.id is not None else None
 
     async def open(self) -> Opened:
-        """What it is."""
+        """What it is, made anew if it is deleted."""
         self._fail()
+        if self.shared.id is None:
+            self.shared.id = NEW_TOPIC_ID
         return Opened(self.shared.id, len(self.shared.partitions))
 
     async def publish(self, partition: int, value: bytes) -> int:
@@ -67,9 +74,10 @@ class MemoryEventLog:
         self._fail()
         return OffsetRange(self.shared.starts[partition], len(self.shared.partitions[partition]))
 
-    def follow(self, partition: int, offset: int) -> None:
+    def follow(self, partition: int, offset: int, leader_epoch: int) -> None:
         """Read a partition from an offset on."""
         self._positions[partition] = offset
+        self._epochs[partition] = leader_epoch
         self.reads.append((partition, offset))
         self.wake()
 
@@ -81,13 +89,15 @@ class MemoryEventLog:
         """The next values, a few at a time."""
         while True:
             for partition, position in () if self.held_back else list(self._positions.items()):
-                if position > len(self.shared.partitions[partition]):
+                epoch = self.shared.epochs[partition]
+                if position > len(self.shared.partitions[partition]) or self._epochs[partition] not in (-1, epoch):
                     del self._positions[partition]
                     return Events(partition, (), 0, truncated=True)
                 values = self.shared.partitions[partition][position : position + self._batch]
                 if values:
                     self._positions[partition] = after = position + len(values)
-                    return Events(partition, list(enumerate(values, position)), after)
+                    self._epochs[partition] = epoch
+                    return Events(partition, list(enumerate(values, position)), after, epoch)
             self._news.clear()
             await self._news.wait()
 

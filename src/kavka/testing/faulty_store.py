@@ -98,6 +98,10 @@ class FaultyStore:
             await self._store.delete(keys)
         self._after(fault)
 
+    async def abandoned(self, *, remove: bool) -> list[ObjectInfo]:
+        """What was left, without faults."""
+        return await self._store.abandoned(remove=remove)
+
     async def _meet(self, operation: str) -> Fault | None:
         self.calls[operation] += 1
         fault = self._choose(operation)

@@ -67,14 +67,16 @@ def lay_out(
     """The nodes of a cluster under a directory: those that are there, and new ones up to the number asked for.
 
     The first up to three of a new cluster are controllers too. With a first port the nodes listen on that and the
-    following ones, and their controllers on those after them; else on any that are free. The listener for clients is
+    following ones, and their controllers on those after them, and one that is added on the next that is free after
+    those of the cluster; else on any that are free. The listener for clients is
     named after `security.inter.broker.protocol`; `users` are those of `kavka format --add-scram`; each node has as many
     log directories as `disks` says.
     """
     found = read_layout(root)
     if found:
-        for number in range(len(found) + 1, nodes + 1):
-            found.append(add_node(root, config, roles="broker", host=host, port=first_port and first_port + number - 1))
+        for _ in range(len(found) + 1, nodes + 1):
+            port = _port_after(found) if first_port else 0
+            found.append(add_node(root, config, roles="broker", host=host, port=port))
         return found
     from kavka.quorum.format import random_id
 
@@ -112,6 +114,16 @@ def add_node(
     cluster_id = _properties(known[0].data_dir / "meta.properties")["cluster.id"]
     _format(node, cluster_id, "")
     return node
+
+
+def _port_after(nodes: Sequence[LocalNode]) -> int:
+    """The next port that nobody listens on after all that these nodes have, be they up or down."""
+    addresses = [address for node in nodes for address in (node.listen, node.controller) if address is not None]
+    port = max(int(address.rpartition(":")[2]) for address in addresses) + 1
+    while (sock := _bound(port)) is None:
+        port += 1
+    sock.close()
+    return port
 
 
 def controller_host(host: str) -> str:

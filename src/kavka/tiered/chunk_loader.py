@@ -7,7 +7,7 @@ over finds it at its next try. Chunks that follow are fetched before they are as
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from itertools import groupby
@@ -24,16 +24,54 @@ _Key = tuple[Uuid, int]
 T = TypeVar("T")
 
 
+class Places:
+    """Room for so many at a time, a number that may change."""
+
+    def __init__(self, most: Callable[[], int]) -> None:
+        self._most = most
+        self._taken = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def full(self) -> bool:
+        """Whether the next one has to wait."""
+        return self._taken >= self._most()
+
+    async def __aenter__(self) -> None:
+        if self.full:
+            mine = asyncio.get_running_loop().create_future()
+            self._waiting.append(mine)
+            try:
+                await mine
+            except asyncio.CancelledError:
+                if not mine.cancelled():
+                    self._leave()
+                raise
+        else:
+            self._taken += 1
+
+    async def __aexit__(self, *_: object) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        self._taken -= 1
+        while self._waiting and not self.full:
+            waiting = self._waiting.popleft()
+            if not waiting.done():
+                self._taken += 1
+                waiting.set_result(None)
+
+
 class ChunkLoader:
     """Loads chunks while `run` runs."""
 
     def __init__(
-        self, store: SegmentStore, cache: DiskCache, *, fetches: int = 10, memory_bytes: int = 32 << 20
+        self, store: SegmentStore, cache: DiskCache, *, fetches: Callable[[], int], memory_bytes: int = 32 << 20
     ) -> None:
         self._store = store
         self._cache = cache
         self._memory_bytes = memory_bytes
-        self._permits = asyncio.Semaphore(fetches)
+        self._permits = Places(fetches)
         self._tasks: asyncio.TaskGroup | None = None
         self._loading: dict[_Key, asyncio.Future[bytes]] = {}
         self._shared: dict[str, asyncio.Future[Any]] = {}
@@ -60,7 +98,7 @@ class ChunkLoader:
 
     def prefetch(self, manifest: Manifest, numbers: Iterable[int]) -> None:
         """Load chunks that will be asked for soon, unless others wait for the store."""
-        if self._tasks is None or self._permits.locked():
+        if self._tasks is None or self._permits.full:
             return
         there = len(manifest.parts[Part.LOG].stored)
         wanted = [number for number in numbers if number < there]
@@ -77,7 +115,7 @@ class ChunkLoader:
 
     def ahead_of_time(self, key: str, work: Callable[[], Awaitable[object]]) -> None:
         """Do a piece of work that somebody will ask for soon, unless others wait for the store."""
-        if self._tasks is not None and key not in self._shared and not self._permits.locked():
+        if self._tasks is not None and key not in self._shared and not self._permits.full:
             future = self._shared[key] = asyncio.get_running_loop().create_future()
             self._tasks.create_task(self._perform(key, work, future))
 

@@ -8,6 +8,7 @@ the cache, never the read.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -18,6 +19,8 @@ from typing import Final, TypeVar
 from crc32c import crc32c
 
 from kavka.storage.disk import Disk
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -57,12 +60,16 @@ class DiskCache:
 
     async def load(self) -> None:
         """Find what an earlier run has left, the newest last."""
-        found = await self._run(self._scan)
+        try:
+            found = await self._run(self._scan)
+        except OSError as error:
+            self.counts.failed += 1
+            logger.warning("the cache in %s cannot be read: %s", self._folder, error)
+            return
         for key, size in found:
             self._entries[key] = size
             self.used_bytes += size
-        gone = self._make_room(0)
-        await self._run(lambda: self._unlink(gone))
+        await self._remove(self._make_room(0))
 
     async def get(self, key: str) -> bytes | None:
         """An entry, if it is there and sound."""
@@ -109,11 +116,17 @@ class DiskCache:
         """Forget entries."""
         for key in keys:
             self.used_bytes -= self._entries.pop(key, 0)
-        await self._run(lambda: self._unlink(keys))
+        await self._remove(keys)
 
     async def drop_of(self, prefix: str) -> None:
         """Forget all entries whose keys begin like this: those of a segment that is gone."""
         await self.drop([key for key in self._entries if key.startswith(prefix)])
+
+    async def _remove(self, keys: list[str]) -> None:
+        try:
+            await self._run(lambda: self._unlink(keys))
+        except OSError:
+            self.counts.failed += 1  # it is found again with the next start, and checked when it is read
 
     def _make_room(self, size: int) -> list[str]:
         gone = []

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from kavka.catalog.partition import PartitionSegments
 from kavka.catalog.segment import RemoteSegment, SegmentState, TopicIdPartition
 from kavka.model.types import Uuid
-from kavka.tiered.objects.segments import SegmentStore, Stored
+from kavka.tiered.objects.layout import MANIFEST
+from kavka.tiered.objects.segments import BadManifest, SegmentStore, Stored
 
 
 class Damaged(NamedTuple):
@@ -17,6 +18,17 @@ class Damaged(NamedTuple):
     name: TopicIdPartition
     segment: RemoteSegment
     faults: list[str]
+
+
+class Unnamed(NamedTuple):
+    """What is in a store and no event names."""
+
+    segments: list[FinishedSegment]
+    """Segments that are whole: the catalogue has lost them, or their topic was deleted."""
+    unreadable: list[BadManifest]
+    """Manifests that are damaged, or of a newer version: their segments may be whole."""
+    rest: list[Stored]
+    """Objects that are no whole segment: left by an upload that arrived after it was given up."""
 
 
 class FinishedSegment(NamedTuple):
@@ -52,8 +64,19 @@ async def damaged(
         done(1)
 
 
+async def unnamed(store: SegmentStore, orphans: Iterable[Stored]) -> Unnamed:
+    """Orphans, those that are whole segments told from the rest: a manifest is stored last and deleted first."""
+    left = list(orphans)
+    found = [await store.recover(orphan) for orphan in left if orphan.object == MANIFEST]
+    segments = [FinishedSegment(*each) for each in found if not isinstance(each, BadManifest)]
+    unreadable = [each for each in found if isinstance(each, BadManifest) and each.unreadable]
+    kept = {each.segment.id for each in segments} | {each.ref.id for each in unreadable}
+    segments.sort(key=lambda row: (row.name.topic, row.name.partition, row.segment.start_offset))
+    return Unnamed(segments, unreadable, [orphan for orphan in left if orphan.ref.id not in kept])
+
+
 async def orphans(store: SegmentStore, partitions: Iterable[PartitionSegments]) -> AsyncIterator[Stored]:
-    """Objects of segments that no event names: left by an upload that arrived after it was given up.
+    """Objects of segments that no event names.
 
     One that is being copied or deleted is named, so it is none.
     """

@@ -231,11 +231,12 @@ class Play:
 
     def check_acknowledged(self) -> None:
         """What a member was told to be committed is."""
+        told = [(one.name, dict(one.acknowledged)) for one in [*self.members, *self.left]]  # they go on committing
         self.check_committed()
-        for one in [*self.members, *self.left]:
-            for partition, offset in dict(one.acknowledged).items():
+        for name, acknowledged in told:
+            for partition, offset in acknowledged.items():
                 found = self.committed[partition]
-                assert found >= offset, f"{one.name} committed {offset} of partition {partition}, which is at {found}"
+                assert found >= offset, f"{name} committed {offset} of partition {partition}, which is at {found}"
 
     def _fetch_committed(self) -> list[TopicPartition]:
         asked = [TopicPartition(self.topic, each) for each in range(self.partitions)]

@@ -95,12 +95,14 @@ def apache_kafka(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 @pytest.fixture(scope="session")
 def node(java: Java, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Node]:
     """The node under test that the whole session shares."""
+    from jvm import plain_user
     from jvm.nodes import APACHE, running, target
 
-    if target() == APACHE:
+    if target() == APACHE and not plain_user.ASKED:
         yield request.getfixturevalue("apache_kafka")
         return
-    with running(target(), java, tmp_path_factory.mktemp("kavka")) as node:
+    with running(target(), java, tmp_path_factory.mktemp("kavka"), plain_user.overrides()) as node:
+        plain_user.grant(node.bootstrap)
         yield node
 
 

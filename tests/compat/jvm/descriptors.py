@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from kavka.model.types import Uuid
 from kavka.protocol.schema import (
     FRESH,
+    OWN_TAGS,
     Array,
     Declared,
     Struct,
@@ -174,6 +175,8 @@ def _our_fields(cls: type, owner: range) -> Iterator[FieldForm]:
     for field in fields_of(cls):
         versions = common_versions(field.versions, owner)
         element = field.type.element if isinstance(field.type, Array) else field.type
+        if field.tag is not None and field.tag >= OWN_TAGS:
+            continue  # Kafka passes over it
         assert versions, f"{cls.__name__}.{field.name} is in no version"
         yield FieldForm(
             name=field.name,

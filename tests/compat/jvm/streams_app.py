@@ -56,7 +56,7 @@ class App:
 
     def ask(self, line: str) -> str:
         """Ask it something on its standard input: the next line that is an answer."""
-        answers = ("GET ", "HOSTS", "NOT-NOW")
+        answers = ("GET ", "COPY ", "HOSTS", "NOT-NOW")
         before = sum(one.startswith(answers) for one in self.lines)
         assert self.process.stdin is not None
         self.process.stdin.write(f"{line}\n".encode())

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource
 from jvm.streams_app import App, StreamsJava, missing_streams, until
 
 from kavka.testing import Cluster
@@ -18,6 +19,7 @@ from kavka.testing.local import free_ports
 from scale import rounds
 
 LINES = rounds(full=20_000, ci=600)
+KILLS = rounds(full=6, ci=1)
 SAFE = {
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
@@ -102,8 +104,8 @@ class Worker:
         return found["tasks"][0]["worker_id"] if found and found["tasks"] else None
 
 
-def copied(bootstrap: str) -> list[str]:
-    """What is committed in the topic."""
+def committed(bootstrap: str, topic: str) -> list[Message]:
+    """What is committed in a topic."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -113,12 +115,22 @@ def copied(bootstrap: str) -> list[str]:
             "enable.auto.commit": False,
         }
     )
-    consumer.assign([TopicPartition("copied", 0, 0)])
-    found = []
-    while (message := consumer.poll(60)) is not None and not message.error():
-        found.append((message.value() or b"").decode())
+    partitions = consumer.list_topics(topic, 60).topics[topic].partitions
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+    found, ends = [], 0
+    while ends < len(partitions) and (message := consumer.poll(60)) is not None:
+        error = message.error()
+        if error is None:
+            found.append(message)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            ends += 1
     consumer.close()
     return found
+
+
+def copied(bootstrap: str) -> list[str]:
+    """What is committed in the topic that the file is copied to."""
+    return [(message.value() or b"").decode() for message in committed(bootstrap, "copied")]
 
 
 def test_a_file_is_copied_exactly_once_while_workers_and_nodes_are_killed(java: StreamsJava, tmp_path: Path) -> None:
@@ -145,23 +157,111 @@ def test_a_file_is_copied_exactly_once_while_workers_and_nodes_are_killed(java: 
                 lambda name=name, config=config: first.ask("PUT", f"/connectors/{name}/config", config) is not None,  # type: ignore[misc]
                 f"the connector {name} is there",
             )
-        write(LINES // 3)
+        part = LINES // (1 + 2 * KILLS)
+        write(part)
         until(lambda: first.has_running("in") and first.has_running("out"), "both run")
         until(lambda: copied(cluster.bootstrap) == written, "the first part is copied")
 
-        victim, other = (first, second) if str(first.port) in (first.place_of("in") or "") else (second, first)
-        write(LINES // 3)
-        victim.app.kill()
-        cluster.kill(1)
-        write(LINES - 2 * (LINES // 3))
-        third = Worker(java, cluster.bootstrap, tmp_path)
-        until(lambda: other.has_running("in") and other.has_running("out"), "both run again")
-        cluster.start(1)
-        until(lambda: len(copied(cluster.bootstrap)) >= len(written), "the rest is copied")
-        assert copied(cluster.bootstrap) == written  # once each, in order
+        workers = [first, second]
+        for kill in range(KILLS):
+            place = workers[-1].place_of("in") or ""
+            victim = next((worker for worker in workers if str(worker.port) in place), workers[0])
+            write(part)
+            victim.app.kill()
+            workers.remove(victim)
+            node = cluster.nodes[kill % 3]
+            cluster.kill(node)
+            write(part)
+            workers.append(Worker(java, cluster.bootstrap, tmp_path))
+            until(lambda: all(worker.has_running("in") for worker in workers), "it runs again")
+            until(lambda: all(worker.has_running("out") for worker in workers), "both run again")
+            cluster.start(node)
+            until(lambda: len(copied(cluster.bootstrap)) >= len(written), "the rest is copied")
+            assert copied(cluster.bootstrap) == written  # once each, in order
         until(lambda: set(sink.read_text().splitlines()) == set(written), "all of it has come out")
-        until(lambda: third.has_running("in"), "the third worker knows of it")
-        offsets = other.ask("GET", "/connectors/in/offsets")
+        offsets = workers[0].ask("GET", "/connectors/in/offsets")
         assert offsets["offsets"][0]["offset"]["position"] == source.stat().st_size
-        for worker in (other, third):
+        check_topics(cluster.bootstrap)
+        check_configs(cluster.bootstrap, connectors)
+        check_offsets(cluster.bootstrap, source)
+        until(lambda: places_of_sink(workers[0]) == ends_of(cluster.bootstrap), "the sink has committed all of it")
+        until(lambda: places_in_status(cluster.bootstrap) == places_by_rest(workers[0]), "who runs what is in a topic")
+        for worker in workers:
             assert worker.app.process.poll() is None
+
+
+def places_of_sink(worker: Worker) -> dict[int, int]:
+    """How far the sink says that it has come, by partition."""
+    found = worker.ask("GET", "/connectors/out/offsets")
+    return {
+        row["partition"]["kafka_partition"]: row["offset"]["kafka_offset"]
+        for row in (found or {"offsets": []})["offsets"]
+    }
+
+
+def ends_of(bootstrap: str) -> dict[int, int]:
+    """Behind the last line of each partition."""
+    return {message.partition() or 0: (message.offset() or 0) + 1 for message in committed(bootstrap, "copied")}
+
+
+def check_topics(bootstrap: str) -> None:
+    """The three topics are as Connect asks for them."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for topic, partitions in {"connect-configs": 1, "connect-offsets": 5, "connect-status": 5}.items():
+        found = admin.list_topics(topic, timeout=60).topics[topic].partitions
+        assert [len(partition.replicas) for partition in found.values()] == [3] * partitions, topic
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        assert admin.describe_configs([resource])[resource].result(60)["cleanup.policy"].value == "compact"
+
+
+def check_configs(bootstrap: str, connectors: dict[str, dict[str, str]]) -> None:
+    """The configurations are there, each with the task that was made of it and the commit that makes that count."""
+    found = last_values(bootstrap, "connect-configs")
+    for name, config in connectors.items():
+        stored = found[f"connector-{name}"]["properties"]
+        assert stored == {"name": name, **config}
+        task = found[f"task-{name}-0"]["properties"]
+        assert task["file"] == config["file"]
+        assert found[f"commit-{name}"] == {"tasks": 1}
+    assert found["tasks-fencing-in"] == {"task-count": 1}, "the source is exactly-once"
+
+
+def check_offsets(bootstrap: str, source: Path) -> None:
+    """The source's offset is the whole file's; none of a transaction that was aborted counts."""
+    found = last_values(bootstrap, "connect-offsets")
+    assert found == {
+        json.dumps(["in", {"filename": str(source)}], separators=(",", ":")): {"position": source.stat().st_size}
+    }
+
+
+Places = dict[str, tuple[str, str]]
+"""States and workers of connectors and tasks."""
+
+
+def places_in_status(bootstrap: str) -> Places:
+    found = last_values(bootstrap, "connect-status")
+    return {
+        key.removeprefix("status-"): (value["state"], value["worker_id"])
+        for key, value in found.items()
+        if key.startswith(("status-connector-", "status-task-"))
+    }
+
+
+def places_by_rest(worker: Worker) -> Places:
+    found: Places = {}
+    for name in ("in", "out"):
+        status = worker.ask("GET", f"/connectors/{name}/status")
+        found[f"connector-{name}"] = (status["connector"]["state"], status["connector"]["worker_id"])
+        found |= {f"task-{name}-{task['id']}": (task["state"], task["worker_id"]) for task in status["tasks"]}
+    return found
+
+
+def last_values(bootstrap: str, topic: str) -> dict[str, Any]:
+    """What a compacted topic of Connect says, by key; what was deleted is not there."""
+    found: dict[str, Any] = {}
+    for message in committed(bootstrap, topic):
+        key, value = (message.key() or b"").decode(), message.value()
+        found.pop(key, None)
+        if value is not None:
+            found[key] = json.loads(value)
+    return found

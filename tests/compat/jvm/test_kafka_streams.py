@@ -6,19 +6,25 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Event
 
+import httpx
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from jvm.streams_app import App, StreamsJava, missing_streams, until
 
 from kavka.client import Admin
+from kavka.client.admin_groups import GroupDescription
 from kavka.testing import Cluster
 from kavka.testing.local import free_ports
-from scale import rounds
+from scale import FULL, rounds
 
 PROTOCOLS = ("streams", "classic")
 LINES = rounds(full=30_000, ci=900)
+KILLS = rounds(full=6, ci=1)
 WORDS = [f"w{number}" for number in range(50)]
 # Sessions as short as a test can wait for; the settings of streams groups are the broker's.
 QUICK = {
@@ -69,7 +75,30 @@ class Writer:
     def __init__(self, bootstrap: str) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
         self._draw = random.Random(20)
+        self.lines = 0
         self.expected: Counter[str] = Counter()
+
+    @contextmanager
+    def steadily(self) -> Iterator[None]:
+        """Write all the while."""
+        enough = Event()
+
+        def work() -> None:
+            while not enough.wait(0.1):
+                self.write(20)
+
+        with ThreadPoolExecutor(1) as pool:
+            writing = pool.submit(work)
+            try:
+                yield
+            finally:
+                enough.set()
+            writing.result()
+
+    def wait_for(self, lines: int) -> None:
+        """Wait until so many more lines are written by somebody else."""
+        goal = self.lines + lines
+        until(lambda: self.lines >= goal, f"{goal} lines are written")
 
     def write(self, lines: int) -> None:
         for _ in range(lines):
@@ -78,10 +107,11 @@ class Writer:
             self._producer.produce("lines", " ".join(words).encode())
             self._producer.poll(0)
         assert self._producer.flush(120) == 0
+        self.lines += lines
 
 
 def totals(bootstrap: str) -> Counter[str]:
-    """The last count of each word, as far as it is committed."""
+    """The last count of each word, as far as it is committed; each is more than the one before."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -94,7 +124,9 @@ def totals(bootstrap: str) -> Counter[str]:
     consumer.assign([TopicPartition("totals", 0, 0)])
     found: Counter[str] = Counter()
     while (message := consumer.poll(60)) is not None and not message.error():
-        found[(message.key() or b"").decode()] = int(message.value() or 0)
+        word, count = (message.key() or b"").decode(), int(message.value() or 0)
+        assert count > found[word], f"{word} was counted to {found[word]}, and then to {count}"
+        found[word] = count
     consumer.close()
     return found
 
@@ -106,24 +138,46 @@ def is_exact(bootstrap: str, expected: Counter[str]) -> bool:
 
 
 def check_queries(instances: dict[str, App], expected: Counter[str]) -> None:
-    """Whoever is asked for a word knows who has its count, and that one has it."""
+    """Whoever is asked for a word knows who has its count and who stands by, and both have it."""
     asked = next(iter(instances.values()))
     for word in WORDS[:10]:
         answers: list[str] = []
 
         def is_answered(word: str = word, answers: list[str] = answers) -> bool:
-            _, *found = asked.ask(f"get {word}").split()
-            if len(found) < 2 or found[1] not in instances:
-                return False
-            answers[:] = instances[found[1]].ask(f"get {word}").split()
-            return answers[0] == "GET" and answers[-1] == str(expected[word])
+            answers[:] = [asked.ask(f"get {word}")]
+            match answers[0].split():
+                case ["GET", _, owner, "standby", standby, *_] if {owner, standby} == instances.keys():
+                    answers += [instances[owner].ask(f"get {word}"), instances[standby].ask(f"copy {word}")]
+            count = str(expected[word])
+            return [answer.split()[-2:] for answer in answers[1:]] == [["count", count], [word, count]]
 
-        until(is_answered, f"the count of {word}: {answers}")
+        until(is_answered, f"the count of {word}, {expected[word]}, and a copy: {answers}")
+
+
+def check_standbys(bootstrap: str, group: str) -> None:
+    """Each task of the part that counts has another process that stands by for it; the other part has no state."""
+
+    def processes() -> list[list[list[str]]]:
+        topology = described(bootstrap, group).topology
+        assert topology is not None
+        return [
+            [
+                [owner.process_id for owner in (task.active, *task.standby) if owner is not None]
+                for task in subtopology.tasks
+            ]
+            for subtopology in topology.subtopologies
+        ]
+
+    def is_shared() -> bool:
+        reads, counts = processes()
+        return [len(set(each)) for each in (*reads, *counts)] == [1] * 4 + [2] * 4
+
+    until(is_shared, f"standbys: {processes()}")
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_words_are_counted_exactly_while_instances_and_nodes_are_killed(streams: StreamsJava, protocol: str) -> None:
-    ports = free_ports(3)
+    ports = free_ports(2 + KILLS)
     with Cluster(nodes=3, config=SAFE, timeout=90) as cluster:
         create(cluster.bootstrap, lines=4, totals=1)
         writer = Writer(cluster.bootstrap)
@@ -131,21 +185,31 @@ def test_words_are_counted_exactly_while_instances_and_nodes_are_killed(streams:
         def start(number: int) -> App:
             return streams.words(cluster.bootstrap, protocol, "words", ports[number], **settings_of(protocol))
 
-        first, second = start(0), start(1)
-        for instance in (first, second):
-            until(lambda instance=instance: instance.says("STATE RUNNING"), "it runs")  # type: ignore[misc]
-        writer.write(LINES // 3)
-        first.kill()
-        writer.write(LINES // 3)
-        third = start(2)
-        cluster.kill(1)
-        writer.write(LINES - 2 * (LINES // 3))
-        until(lambda: third.says("STATE RUNNING"), "the third instance runs")
-        cluster.start(1)
+        def runs(number: int) -> None:
+            until(lambda: instances[number].says("STATE RUNNING"), "it runs")
+
+        instances = {number: start(number) for number in range(2)}
+        for number in instances:
+            runs(number)
+        part = LINES // (3 * KILLS)
+        with writer.steadily():
+            for kill in range(KILLS):
+                writer.wait_for(part)
+                instances.pop(kill).kill()
+                writer.wait_for(part)
+                instances[kill + 2] = start(kill + 2)
+                node = cluster.nodes[kill % 3]
+                cluster.kill(node)
+                writer.wait_for(part)
+                runs(kill + 2)
+                cluster.start(node)
         until(lambda: is_exact(cluster.bootstrap, writer.expected), "all words are counted")
-        instances = {f"127.0.0.1:{ports[1]}": second, f"127.0.0.1:{ports[2]}": third}
-        check_queries(instances, writer.expected)
-        for instance in (second, third):
+        if protocol == "streams":
+            check_standbys(cluster.bootstrap, "words")
+        check_queries(
+            {f"127.0.0.1:{ports[number]}": instance for number, instance in instances.items()}, writer.expected
+        )
+        for instance in instances.values():
             assert instance.stop() == 0
             assert "FAILED" not in instance.said, instance.said
         assert is_exact(cluster.bootstrap, writer.expected)
@@ -164,17 +228,18 @@ def test_an_application_changes_its_protocol_and_goes_on_where_it_was(streams: S
             assert instance.stop() == 0
             assert "FAILED" not in instance.said, instance.said
             # A thread that stops in order stays a member of a classic group until its session ends.
-            until(lambda: state_of(cluster.bootstrap, "moving") == "Empty", "the group is empty")
+            until(lambda: described(cluster.bootstrap, "moving").state == "Empty", "the group is empty")
 
 
-def state_of(bootstrap: str, group: str) -> str:
-    async def ask() -> str:
+def described(bootstrap: str, group: str) -> GroupDescription:
+    async def ask() -> GroupDescription:
         async with Admin(bootstrap) as admin:
-            return (await admin.describe_group(group)).state
+            return await admin.describe_group(group)
 
     return asyncio.run(ask())
 
 
+SMOKE = "org.apache.kafka.streams.tests.StreamsSmokeTest"
 SMOKE_TOPICS = {
     "data": 5, "echo": 1, "max": 1, "min": 1, "min-suppressed": 1, "min-raw": 1, "dif": 1, "sum": 1, "sws-raw": 1,
     "sws-suppressed": 1, "cnt": 1, "avg": 1, "tagg": 1, "fk": 1,
@@ -186,7 +251,8 @@ def test_kafkas_own_smoke_test_passes(
     streams: StreamsJava, protocol: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     keys, records, seconds = rounds(full=20, ci=5), rounds(full=1000, ci=100), rounds(full=90, ci=10)
-    with Cluster(config=QUICK) as cluster:
+    nodes, node_kills = rounds(full=3, ci=1), rounds(full=3, ci=0)
+    with Cluster(nodes=nodes, config=SAFE if nodes == 3 else QUICK, timeout=90) as cluster:
         create(cluster.bootstrap, **SMOKE_TOPICS)
         properties = tmp_path_factory.mktemp("smoke") / "streams.properties"
         pairs = {
@@ -199,14 +265,53 @@ def test_kafkas_own_smoke_test_passes(
         properties.write_text("".join(f"{key}={value}\n" for key, value in pairs.items()))
 
         def process() -> App:
-            return streams.start("org.apache.kafka.streams.tests.StreamsSmokeTest", [str(properties), "process"])
+            return streams.start(SMOKE, [str(properties), "process"])
 
-        first, second = process(), process()
-        driver = streams.start("kavka.streams.Smoke", [cluster.bootstrap, str(keys), str(records), str(seconds)])
-        until(lambda: "processed" in first.said and "processed" in second.said, "both have work")
-        first.kill()
-        third = process()
-        until(lambda: driver.says("PASSED") or driver.says("NOT PASSED"), "Kafka has looked at the results", 400)
-        assert driver.says("PASSED"), driver.said[-5000:]
-        for one in (second, third):
-            assert "SMOKE-TEST-CLIENT-EXCEPTION" not in one.said, one.said[-5000:]
+        apps = [process(), process()]
+        if FULL:  # the driver's own main, which has these numbers of keys, records and seconds
+            driver = streams.start(SMOKE, [str(properties), "run"])
+        else:
+            driver = streams.start("kavka.streams.Smoke", [cluster.bootstrap, str(keys), str(records), str(seconds)])
+        passed, failed = ("SUCCESS", "FAILURE") if FULL else ("PASSED", "NOT PASSED")
+        for app in apps:
+            until(lambda app=app: "processed" in app.said, "all have work")  # type: ignore[misc]
+        apps.pop(0).kill()
+        apps.append(process())
+        for node in cluster.nodes[:node_kills]:
+            cluster.kill(node)
+            until(lambda: "processed" in apps[-1].said, "the newest has work")
+            apps.pop(0).kill()
+            apps.append(process())
+            cluster.start(node)
+        until(lambda: driver.says(passed) or driver.says(failed), "Kafka has looked at the results", 400)
+        assert driver.says(passed), driver.said[-5000:]
+        for app in apps:
+            assert "SMOKE-TEST-CLIENT-EXCEPTION" not in app.said, app.said[-5000:]
+
+
+def test_the_console_shows_a_streams_group_with_its_member(streams: StreamsJava) -> None:
+    with Cluster(config={**QUICK, "kavka.console.listener": "127.0.0.1:0"}) as cluster:
+        create(cluster.bootstrap, lines=4, totals=1)
+        (port,) = free_ports(1)
+        instance = streams.words(cluster.bootstrap, "streams", "watched", port)
+        until(lambda: instance.says("STATE RUNNING"), "it runs")
+        writer = Writer(cluster.bootstrap)
+        writer.write(90)
+        until(lambda: is_exact(cluster.bootstrap, writer.expected), "all words are counted")
+
+        def page() -> str:
+            return httpx.get(f"{cluster.console}/group", params={"id": "watched"}, timeout=30).text
+
+        until(lambda: ">Stable<" in page(), "the console sees a stable group")
+        shown = page()
+        assert '<span class="tag">streams</span>' in shown
+        assert "Nobody reads as this group now" not in shown
+        assert ">lines-0<" in shown, "the partitions that its tasks read are the member's"
+        assert "watched-" in shown.partition("<h2>Topology</h2>")[2], "its topology has a changelog"
+
+        def listed() -> bool:  # at the console's next look at the groups
+            found = httpx.get(f"{cluster.console}/groups", params={"kind": "streams"}, timeout=30).text
+            return "/group?id=watched" in found
+
+        until(listed, "the console lists the group")
+        assert instance.stop() == 0

@@ -1,19 +1,25 @@
-"""Confluent's own Java client of the schema registry, as Flink ships it, with a node of ours."""
+"""Confluent's Java client of the registry and its serializers, as Flink and Pinot ship them, with a node of ours."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jvm.java_tools import QUICK_START, JavaError, fetch
 
+from kavka.client.registry import Schema
+from kavka.client.registry.blocking import SchemaRegistry
+from kavka.client.schemas import Avro
 from kavka.testing import Cluster
 from kavka.testing.secured import Secured
 
-SOURCE = Path(__file__).resolve().parent / "registry_java" / "kavka" / "compat" / "RegistryClient.java"
+SOURCES = sorted((Path(__file__).resolve().parent / "registry_java" / "kavka" / "compat").glob("*.java"))
 ORDER = '{"type":"record","name":"Order","fields":[{"name":"id","type":"long"}]}'
 SAID = {
     "register": "1",
@@ -39,12 +45,13 @@ SAID = {
     "not there": "error 404 40401",
 }
 
+Run = Callable[..., list[str]]
 Ask = Callable[[str, Mapping[str, str]], dict[str, str]]
 
 
 @pytest.fixture(scope="module")
-def ask(tmp_path_factory: pytest.TempPathFactory) -> Ask:
-    """Runs the client against a URL: what it says, by what it was asked."""
+def java(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Runs one of our drivers: the lines that it says."""
     lacking = [program for program in ("java", "javac") if shutil.which(program) is None]
     if lacking:
         pytest.skip(f"not on this machine: {', '.join(lacking)}")
@@ -53,17 +60,28 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Ask:
         pytest.skip(f"no registry client in {jars}: run python tools/kafka_jars/fetch.py")
     classes = tmp_path_factory.mktemp("registry")
     class_path = f"{classes}:{jars}/*"
-    compiling = ["javac", "-nowarn", "--release", "17", "-cp", class_path, "-d", str(classes), str(SOURCE)]
+    compiling = ["javac", "-nowarn", "--release", "17", "-cp", class_path, "-d", str(classes), *map(str, SOURCES)]
     done = subprocess.run(compiling, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise JavaError(done.stderr)
 
-    def run(url: str, options: Mapping[str, str]) -> dict[str, str]:
-        given = [f"{name}={value}" for name, value in options.items()]
-        command = ["java", *QUICK_START, "-cp", class_path, "kavka.compat.RegistryClient", url, *given]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    def run(driver: str, *arguments: str) -> list[str]:
+        command = ["java", *QUICK_START, "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp", class_path]
+        command += [f"kavka.compat.{driver}", *arguments]
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False, timeout=120)
         assert done.returncode == 0, done.stderr[-3000:]
-        return dict(line.split(": ", 1) for line in done.stdout.splitlines())
+        return done.stdout.splitlines()
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def ask(java: Run) -> Ask:
+    """Runs the client against a URL: what it says, by what it was asked."""
+
+    def run(url: str, options: Mapping[str, str]) -> dict[str, str]:
+        said = java("RegistryClient", url, *(f"{name}={value}" for name, value in options.items()))
+        return dict(line.split(": ", 1) for line in said if ": " in line)
 
     return run
 
@@ -90,3 +108,33 @@ def test_it_logs_in_over_tls(ask: Ask, tmp_path: Path) -> None:
         assert ask(cluster.registry, {**options, "basic.auth.user.info": "alice:wonder"}) == SAID
         wrong = ask(cluster.registry, {**options, "basic.auth.user.info": "alice:other"})
         assert set(wrong.values()) == {"error 401 401"}
+
+
+@dataclass
+class Order:
+    id: int
+    note: str = ""
+
+
+def test_records_go_to_java_s_serializers_and_back(java: Run) -> None:
+    with (
+        Cluster(config={"kavka.registry.listener": "127.0.0.1:0"}) as cluster,
+        SchemaRegistry(cluster.registry) as ours,
+    ):
+        by_class = Avro(ours, Order)
+        written = ours.run(by_class.serialize("orders", Order(-7, "from Python")))
+        assert written is not None
+        schema = ours.latest("orders-value").schema.text
+        wider = json.loads(schema)
+        wider["fields"].append({"name": "more", "type": "int", "default": 0})
+        ours.register("orders-value", Schema(json.dumps(wider)))
+        newer = ours.run(Avro[Any](ours, json.dumps(wider)).serialize("orders", {"id": 1, "note": "", "more": 5}))
+        assert newer is not None
+        by_java, *read = java("AvroRecords", cluster.registry, "orders", schema, written.hex(), newer.hex())
+        assert [json.loads(line) for line in read] == [
+            {"id": -7, "note": "from Python"},
+            {"id": 1, "note": "", "more": 5},
+        ]
+        assert bytes.fromhex(by_java)[:5] == written[:5]
+        assert ours.run(by_class.deserialize("orders", bytes.fromhex(by_java))) == Order((1 << 63) - 1, "от Java")
+        assert ours.versions("orders-value") == [1, 2]

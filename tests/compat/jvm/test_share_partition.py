@@ -102,7 +102,7 @@ class Script:
             types = [self.random.choice([0, 1, 1, 1, 2, 2, 3, 4]) for _ in range(count)]
             said.append(Acknowledgement(first, last, types))
         member = self.random.choice("abc")
-        spelled = " ".join(f"{a}:{b}:{','.join(map(str, c))}" for a, b, c in said)
+        spelled = " ".join(f"{a}:{b}:{','.join(map(str, c))}" for a, b, c, _ in said)
         try:
             write = self.partition.acknowledge(member, said, self.limits, self.now_ms)
         except KafkaError as refused:

@@ -234,6 +234,7 @@ def test_a_client_quota_is_set_and_shown(tools: Tools) -> None:
             "user-principal 'bea', the default client-id",
         ),
         (["--entity-type", "ips", "--entity-name", "10.0.0.7"], "connection_creation_rate=5", "ip '10.0.0.7'"),
+        (["--entity-type", "ips", "--entity-name", "localhost"], "connection_creation_rate=100000", "ip 'localhost'"),
         (["--entity-type", "ips", "--entity-default"], "connection_creation_rate=500000", "the default ip"),
     ],
 )

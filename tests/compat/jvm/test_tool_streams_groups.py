@@ -99,6 +99,8 @@ def test_a_group_with_a_member(both: Both) -> None:
         assert GROUP in both.same("--describe", "--group", GROUP, *shown)
         assert GROUP in both.same("--describe", "--group", GROUP, *shown, "--verbose")
         stay(both)
+    assert GROUP in both.same("--describe", "--all-groups", "--members")
+    stay(both)
     both.same("--delete", "--group", GROUP)
     both.same("--delete-offsets", "--group", GROUP, "--input-topic", "tool-words")
     both.same("--reset-offsets", "--group", GROUP, "--to-earliest", "--input-topic", "tool-words", "--dry-run")
@@ -110,7 +112,19 @@ def test_a_group_that_is_empty(both: Both) -> None:
     both.same("--describe", "--group", GROUP, "--members")
     both.same("--reset-offsets", "--group", GROUP, "--to-earliest", "--input-topic", "tool-words", "--execute")
     both.same("--describe", "--group", GROUP, "--offsets")
+    for where in (("--to-latest",), ("--to-current",), ("--to-offset", "0"), ("--by-duration", "PT1M")):
+        both.same("--reset-offsets", "--group", GROUP, "--all-input-topics", *where, "--dry-run", "--export")
+    both.same("--reset-offsets", "--group", GROUP, "--input-topic", "tool-words:1", "--shift-by", "1", "--execute")
+    both.same("--describe", "--all-groups", "--offsets", "--verbose")
     both.same("--delete-offsets", "--group", GROUP, "--input-topic", "tool-words")
     both.same("--delete", "--group", GROUP)
     both.same("--list")
     both.same("--describe", "--group", GROUP)
+
+
+def test_a_group_that_is_not_there(both: Both) -> None:
+    for shown in (("--offsets",), ("--members",), ("--state",)):
+        both.same("--describe", "--group", "nobody", *shown)
+    both.same("--reset-offsets", "--group", "nobody", "--all-input-topics", "--to-earliest", "--dry-run")
+    both.same("--delete-offsets", "--group", "nobody", "--input-topic", "tool-words")
+    both.same("--delete", "--group", "nobody")

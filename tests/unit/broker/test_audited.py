@@ -47,7 +47,6 @@ def topic(name: str) -> CreatableTopic:
 
 def test_items_are_matched_with_their_answers_by_name() -> None:
     answer = CreateTopicsResponse(
-        throttle_time_ms=0,
         topics=[
             CreatableTopicResult(name="b", error_code=29, error_message=None),
             CreatableTopicResult(name="a", error_code=0, error_message=None),
@@ -66,9 +65,7 @@ def test_an_error_of_the_whole_request_is_that_of_each_item() -> None:
 def test_a_topic_that_is_deleted_by_its_id_is_told_by_it() -> None:
     id_ = Uuid(bytes(range(16)))
     request = DeleteTopicsRequest(topics=[DeleteTopicState(topic_id=id_)], timeout_ms=1)
-    answer = DeleteTopicsResponse(
-        throttle_time_ms=0, responses=[DeletableTopicResult(name="orders", topic_id=id_, error_code=29)]
-    )
+    answer = DeleteTopicsResponse(responses=[DeletableTopicResult(name="orders", topic_id=id_, error_code=29)])
     (found,) = told(request, answer)
     assert (found.item.name, found.item.detail, found.code) == (str(id_), "by id", 29)
 
@@ -77,7 +74,7 @@ def test_acls_are_told_in_words_and_matched_by_their_place() -> None:
     acl = AclCreation(
         resource_type=2, resource_name="orders", principal="User:bob", host="*", operation=3, permission_type=3
     )
-    answer = CreateAclsResponse(throttle_time_ms=0, results=[AclCreationResult(error_code=31, error_message=None)])
+    answer = CreateAclsResponse(results=[AclCreationResult(error_code=31, error_message=None)])
     (found,) = told(CreateAclsRequest(creations=[acl]), answer)
     assert found.item.detail == "ALLOW User:bob READ TOPIC:LITERAL:orders from *"
     assert not found.allowed
@@ -89,7 +86,6 @@ def test_values_of_settings_are_not_told() -> None:
         resources=[AlterConfigsResource(resource_type=4, resource_name="1", configs=[config])], validate_only=False
     )
     answer = IncrementalAlterConfigsResponse(
-        throttle_time_ms=0,
         responses=[
             AlterConfigsResourceResponse(error_code=42, error_message=SECRET, resource_type=4, resource_name="1")
         ],

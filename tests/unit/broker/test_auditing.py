@@ -14,11 +14,17 @@ import pytest
 from kavka.broker.auditing import Audit, WatchedGuard, selection_of
 from kavka.broker.context import Context
 from kavka.model.clock import ManualClock
-from kavka.model.errors import ClusterAuthorizationFailed, KafkaStorageError, TopicAuthorizationFailed
+from kavka.model.errors import (
+    ClusterAuthorizationFailed,
+    KafkaStorageError,
+    SaslAuthenticationFailed,
+    TopicAuthorizationFailed,
+)
 from kavka.model.settings import SettingError, broker_values
 from kavka.net.session import Session
 from kavka.protocol.registry import ApiKey
 from kavka.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kavka.protocol.schemas.describe_quorum import DescribeQuorumResponse
 from kavka.security.acl import Operation, ResourceType
 from kavka.storage.disk import RealDisk, RealFile
 
@@ -68,7 +74,7 @@ def call(audit: Audit, request: Any, ctx: Context, error: BaseException | None =
         await asyncio.sleep(0)
         if error is not None:
             raise error
-        return CreateTopicsResponse(throttle_time_ms=0, topics=[])
+        return CreateTopicsResponse(topics=[])
 
     return asyncio.run(audit.wrap(ctx.api_key, handler)(request, ctx))
 
@@ -182,7 +188,7 @@ def test_a_client_that_hangs_up_while_much_is_written_loses_nothing_of_it(tmp_pa
     audit = audit_in(tmp_path)
 
     async def handler(request: Any, ctx: Context) -> Any:
-        return CreateTopicsResponse(throttle_time_ms=0, topics=[])
+        return CreateTopicsResponse(topics=[])
 
     async def hang_up() -> None:
         asked = audit.wrap(ASKED.api_key, handler)(create(*(f"t{number}" for number in range(450))), ASKED)
@@ -238,6 +244,48 @@ def test_by_default_only_denials_of_what_is_not_administrative_are_written(tmp_p
     assert [(entry["api"], entry["allowed"]) for entry in written(tmp_path)] == [("Fetch", False)]
 
 
+def test_what_the_controller_denies_somebody_is_written_where_it_was_asked(tmp_path: Path) -> None:
+    audit = audit_in(tmp_path)
+    ctx = replace(ASKED, api_key=ApiKey.DESCRIBE_QUORUM, api_version=2)
+    denied = DescribeQuorumResponse(error_code=ClusterAuthorizationFailed.code, error_message="", topics=[])
+    audit.decided_by_controller(DescribeQuorumResponse(error_code=0, error_message="", topics=[]), ctx)
+    audit.decided_by_controller(
+        CreateTopicsResponse(throttle_time_ms=0, topics=[]), ASKED
+    )  # administrative: it has an entry of its own
+    assert written(tmp_path) == []
+    for _ in range(3):
+        audit.decided_by_controller(denied, ctx)
+    audit.tell_counts()
+    fields = ("principal", "api", "operation", "resource", "allowed", "count")
+    assert [tuple(row.get(field, 1) for field in fields) for row in written(tmp_path)] == [
+        ("User:alice", "DescribeQuorum", "DESCRIBE", "kafka-cluster", False, 1),
+        ("User:alice", "DescribeQuorum", "DESCRIBE", "kafka-cluster", False, 2),
+    ]
+
+
+def test_log_ins_are_written_as_chosen_and_counted(tmp_path: Path) -> None:
+    audit = audit_in(tmp_path / "failed")
+    refused = SaslAuthenticationFailed("no")
+    audit.logged_in(ALICE, "PLAIN", None, "")
+    for _ in range(3):
+        audit.logged_in(ALICE, "PLAIN", refused, "it is another password")
+    audit.tell_counts()
+    found = written(tmp_path / "failed")
+    assert [(entry["operation"], entry["allowed"], entry["count"]) for entry in found] == [
+        ("LOGIN", False, 1),
+        ("LOGIN", False, 2),
+    ]
+    assert (found[0]["outcome"], found[0]["detail"]) == ("SASL_AUTHENTICATION_FAILED", "PLAIN it is another password")
+    both = audit_in(tmp_path / "both", logins="succeeded,failed")
+    both.logged_in(ALICE, "PLAIN", None, "")
+    (entry,) = written(tmp_path / "both")
+    assert (entry["resource_type"], entry["resource"], entry["outcome"]) == ("USER", "alice", "NONE")
+    for name, text in (("logins", ""), ("resources", "topic")):
+        none = audit_in(tmp_path / "none", None, **{name: text})
+        none.logged_in(ALICE, "PLAIN", refused, "")
+        assert written(tmp_path / "none") == []
+
+
 def test_many_different_decisions_do_not_grow_the_memory(tmp_path: Path) -> None:
     audit = audit_in(tmp_path, allowed="all")
     guard = WatchedGuard(audit, ALICE, None)
@@ -248,6 +296,19 @@ def test_many_different_decisions_do_not_grow_the_memory(tmp_path: Path) -> None
     audit.tell_counts()
     last = written(tmp_path)[-1]
     assert (last["principal"], last["client_id"], last["resource"], last["count"]) == ("User:alice", "*", "*", 4000)
+
+
+def test_strangers_who_fail_in_many_ways_leave_room_for_what_clients_are_denied(tmp_path: Path) -> None:
+    audit = audit_in(tmp_path)
+    for number in range(5000):
+        stranger = replace(ALICE, principal="User:ANONYMOUS", client_id=f"c{number}")
+        audit.logged_in(stranger, "PLAIN", SaslAuthenticationFailed("no"), f"way {number}")
+    told = audit.entries
+    assert told == 300
+    audit.decided(ALICE, ApiKey.FETCH, READ, TOPIC, "orders", False)
+    assert (audit.entries, written(tmp_path)[-1]["resource"]) == (told + 1, "orders")
+    audit.tell_counts()
+    assert written(tmp_path)[-1]["count"] == 4700
 
 
 def test_others_have_their_turn_while_counts_are_written(tmp_path: Path) -> None:

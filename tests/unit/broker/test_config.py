@@ -178,6 +178,63 @@ def test_a_member_of_a_cluster_must_fit_in(base: dict[str, str], change: dict[st
         node(texts)
 
 
+SSL_LISTENER = {"listeners": "SSL://h:9092", "security.inter.broker.protocol": "SSL"}
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("principal.builder.class", "com.example.Builder"),
+        ("listener.name.ssl.principal.builder.class", "com.example.Builder"),
+        ("security.providers", "com.example.Provider"),
+        ("ssl.trustmanager.algorithm", "RevocationChecking"),
+        ("listener.name.ssl.ssl.trustmanager.algorithm", "RevocationChecking"),
+        ("ssl.keymanager.algorithm", "Hardware"),
+        ("sasl.login.class", "com.example.Login"),
+        ("listener.name.ssl.plain.sasl.login.class", "com.example.Login"),
+        ("sasl.client.callback.handler.class", "com.example.Handler"),
+        (
+            "sasl.oauthbearer.jwt.retriever.class",
+            "org.apache.kafka.common.security.oauthbearer.JwtBearerJwtRetriever",
+        ),
+        ("config.providers", "file"),
+        ("create.topic.policy.class.name", "com.example.Policy"),
+        ("alter.config.policy.class.name", "com.example.Policy"),
+        ("client.quota.callback.class", "com.example.Quotas"),
+        ("plain.sasl.server.callback.handler.class", "com.example.Handler"),
+        ("scram-sha-256.sasl.jaas.config", "com.example.Module required;"),
+        ("plain.connections.max.reauth.ms", "1000"),
+        ("listener.name.SSL.ssl.client.auth", "required"),
+        ("listener.name.ssl.PLAIN.sasl.jaas.config", "com.example.Module required;"),
+    ],
+)
+def test_what_guards_something_and_cannot_be_honoured_refuses_to_start(key: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{key}: ") as refused:
+        node(SSL_LISTENER | {key: text})
+    assert "com.example.Module" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("principal.builder.class", "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"),
+        ("ssl.trustmanager.algorithm", "SunX509"),
+        ("config.providers", ""),
+        ("sasl.oauthbearer.jwt.retriever.class", "org.apache.kafka.common.security.oauthbearer.FileJwtRetriever"),
+        ("sasl.login.class", "org.apache.kafka.common.security.authenticator.DefaultLogin"),
+    ],
+)
+def test_kafkas_own_parts_are_what_is_here(key: str, text: str) -> None:
+    assert node(SSL_LISTENER | {key: text}).warnings == ()
+
+
+def test_what_is_set_for_a_listener_that_there_is_not_is_a_warning() -> None:
+    key = "listener.name.plaintex.connections.max.reauth.ms"
+    words = f"{key}: listener.security.protocol.map has no PLAINTEX, did you mean plaintext?"
+    assert node({key: "1"}).warnings == (words,)
+    assert node({"listener.name.registry.ssl.client.auth": "none"}).warnings == ()
+
+
 def test_a_slow_heartbeat_is_a_warning() -> None:
     assert node({"broker.heartbeat.interval.ms": "5000"}).warnings == (
         "broker.heartbeat.interval.ms is more than half of broker.session.timeout.ms",

@@ -47,12 +47,12 @@ def test_a_client_properties_chooses_the_listener_by_its_protocol(tmp_path: Path
     [
         ("127.0.0.1:8081", "PLAINTEXT", "http://127.0.0.1:8081", False),
         ("0.0.0.0:8081", "PLAINTEXT", "http://localhost:8081", False),
-        ("[::]:8081", "SSL", "https://localhost:8081", False),
+        ("[::]:8081", "SSL", "https://h:8081", False),
         ("registry.example:8081", "SASL_SSL", "https://registry.example:8081", True),
     ],
 )
 def test_the_registry_is_asked_where_and_how_it_listens(bound: str, protocol: str, url: str, logs_in: bool) -> None:
     config = node("A://h:1", "A://h:1", **{"kavka.registry.security.protocol": protocol})
     facts = console_facts(config, config.advertised[0], "h:1", None, bound)
-    assert (facts["registry"], facts["registry_logs_in"]) == (url, logs_in)
+    assert (facts["registry"], facts["registry_knows_users"]) == (url, logs_in)
     assert console_facts(config, config.advertised[0], "h:1", None, None)["registry"] is None

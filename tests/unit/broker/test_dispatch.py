@@ -83,9 +83,7 @@ class Words:
 
 
 def described(cluster_id):
-    return DescribeClusterResponse(
-        throttle_time_ms=0, error_code=0, error_message=None, cluster_id=cluster_id, brokers=[], controller_id=1
-    )
+    return DescribeClusterResponse(error_code=0, error_message=None, cluster_id=cluster_id, brokers=[], controller_id=1)
 
 
 def frame(request, version, client_id="test", correlation_id=5):
@@ -189,6 +187,21 @@ def test_who_waited_for_what_failed_has_not_held_the_loop(monkeypatch, caplog):
     assert not caplog.records
 
 
+def test_who_held_the_loop_and_then_failed_is_named(monkeypatch, caplog):
+    now = [1000.0]
+    for module in ("dispatch", "holding"):
+        monkeypatch.setattr(f"kavka.broker.{module}.monotonic", lambda: now[0])
+
+    @handler(DescribeClusterRequest, NOTHING)
+    async def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
+        await asyncio.sleep(0)
+        now[0] += 30
+        raise NotController("no")
+
+    run(describe_cluster, REQUEST, 1)
+    assert "event loop held by DescribeCluster v1" in caplog.text
+
+
 @pytest.mark.parametrize("wait", [False, True])
 def test_an_error_becomes_that_apis_response(wait):
     @handler(DescribeClusterRequest, NOTHING)
@@ -273,6 +286,20 @@ def test_an_unknown_version_of_api_versions_is_answered_at_v0_with_code_35():
     answer = decoded(pieces, ApiKey.API_VERSIONS, 0)[1]
     assert answer.error_code == UnsupportedVersion.code
     assert [row.api_key for row in answer.api_keys] == [ApiKey.API_VERSIONS]
+
+
+def test_of_a_client_id_the_beginning_is_kept_with_the_connection():
+    kept = []
+
+    @handler(ApiVersionsRequest, NOTHING)
+    async def api_versions(request: ApiVersionsRequest, ctx: Context) -> ApiVersionsResponse:
+        kept.append((ctx.client_id, ctx.session.client_id))
+        return ApiVersionsResponse(error_code=0, api_keys=[])
+
+    name = "x" * 6000
+    asked = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+    run(api_versions, None, 0, raw=frame(asked, 4, name))
+    assert kept == [(name, name[:512])]
 
 
 @pytest.mark.parametrize(
@@ -504,3 +531,53 @@ def test_a_request_waits_for_services_that_are_still_loaded_and_holds_nobody_up(
         assert decoded(waits.slot.pieces, ApiKey.DESCRIBE_CLUSTER, 1)[1] == described("late")
 
     asyncio.run(asyncio.wait_for(test(), 10))
+
+
+def test_a_handler_that_cannot_be_loaded_costs_one_connection_and_is_loaded_for_the_next(caplog):
+    @handler(DescribeClusterRequest, NOTHING)
+    async def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
+        return described("loaded")
+
+    class Late:
+        loaded = True
+
+        async def load(self):
+            raise AssertionError("nobody needs more")
+
+        def __iter__(self):
+            return iter(())
+
+    tries = []
+
+    def load(stem):
+        tries.append(stem)
+        if len(tries) == 1:
+            raise OSError(24, "Too many open files")
+        return describe_cluster
+
+    async def test():
+        first, second = Client(), Client()
+        async with asyncio.TaskGroup() as tasks:
+            dispatcher = Dispatcher(["describe_cluster"], (), {}, tasks, ManualClock(), load=load, late=Late())
+            for client in (first, second):
+                data = frame(REQUEST, 1)
+                assert dispatcher(client, data, 4, len(data)) is PENDING
+                while not (client.slot.aborted or client.slot.pieces):
+                    await asyncio.sleep(0)
+        assert first.slot.aborted
+        assert decoded(second.slot.pieces, ApiKey.DESCRIBE_CLUSTER, 1)[1] == described("loaded")
+
+    asyncio.run(asyncio.wait_for(test(), 10))
+    assert "loading what serves DescribeCluster failed" in caplog.text
+
+
+def test_what_is_loaded_first_and_fails_is_told_of_and_no_fault_of_the_node(caplog):
+    def load(stem):
+        raise OSError(24, "Too many open files")
+
+    async def test():
+        async with asyncio.TaskGroup() as tasks:
+            await Dispatcher(["api_versions"], (), {}, tasks, ManualClock(), load=load).load_first()
+
+    asyncio.run(asyncio.wait_for(test(), 10))
+    assert "loading what serves ApiVersions failed" in caplog.text

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -60,9 +61,7 @@ class Quorum:
 
 
 def created(name, code=0):
-    return CreateTopicsResponse(
-        throttle_time_ms=0, topics=[CreatableTopicResult(name=name, error_code=code, error_message=None)]
-    )
+    return CreateTopicsResponse(topics=[CreatableTopicResult(name=name, error_code=code, error_message=None)])
 
 
 def handlers(name, *, code=0, closed=None, hang=False, login=0):
@@ -82,7 +81,7 @@ def handlers(name, *, code=0, closed=None, hang=False, login=0):
             ctx.on_close("beat", lambda: closed.append((name, request.broker_id)))
         if hang:
             await asyncio.get_running_loop().create_future()
-        return BrokerHeartbeatResponse(throttle_time_ms=0, error_code=code, should_shut_down=False)
+        return BrokerHeartbeatResponse(error_code=code, should_shut_down=False)
 
     @handler(CreateTopicsRequest, NOTHING)
     async def create_topics(request: CreateTopicsRequest, ctx: Context) -> CreateTopicsResponse:
@@ -126,7 +125,7 @@ def test_a_request_goes_to_the_node_that_leads_and_follows_the_leadership():
             return BrokerHeartbeatResponse(throttle_time_ms=7, error_code=0, should_shut_down=False)
 
         to_controller = channel(quorum, local)
-        closed = []
+        closed: list[Any] = []
         async with controller("a", closed=closed) as a, controller("b", closed=closed) as b:
             answer = asyncio.create_task(to_controller.call(BEAT))
             await asyncio.sleep(0)
@@ -220,6 +219,25 @@ def test_a_clients_request_is_served_by_the_controller_in_the_clients_name():
         assert [row.name for row in answer.topics] == ["far for User:alice at 10.1.2.3 by app"]
 
     go(work())
+
+
+def test_what_the_controller_answers_a_client_is_told():
+    told = []
+
+    async def work():
+        quorum = Quorum()
+        forwarding = Forwarding(quorum, channel(quorum), lambda response, ctx: told.append((response, ctx)))
+        ask = wrapped(forwarding, [created("near")])
+        quorum.lead()
+        await ask(TOPICS, CLIENT)
+        assert told == [], "what this node has decided itself is told by its gate"
+        async with controller("far") as far:
+            quorum.lead(far)
+            await ask(TOPICS, CLIENT)
+
+    go(work())
+    ((response, ctx),) = told
+    assert (response.topics[0].name, ctx) == ("far for User:alice at 10.1.2.3 by app", CLIENT)
 
 
 @pytest.mark.parametrize("lost", [NotController(), created("x", NotController.code)])
@@ -332,7 +350,7 @@ def test_a_principal_and_an_address_come_back_as_they_were():
 
 
 def test_an_error_is_found_wherever_it_is_in_a_response():
-    assert refuses(BrokerHeartbeatResponse(throttle_time_ms=0, error_code=41, should_shut_down=False), 41)
-    assert refuses(created("x", 41), 41)
-    assert not refuses(created("x", 40), 41)
-    assert not refuses(ListGroupsRequest(), 41)
+    assert asyncio.run(refuses(BrokerHeartbeatResponse(error_code=41, should_shut_down=False), 41))
+    assert asyncio.run(refuses(created("x", 41), 41))
+    assert not asyncio.run(refuses(created("x", 40), 41))
+    assert not asyncio.run(refuses(ListGroupsRequest(), 41))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
+import random
 from dataclasses import replace
 
 import pytest
+from tests.scale import rounds
 
 from kavka.broker import gate as gate_module
 from kavka.broker.context import NOT_ASKED, Context
 from kavka.broker.gate import Gate, java_address
+from kavka.metadata.access import acl_of
 from kavka.metadata.delta import MetadataDelta, apply
 from kavka.metadata.image import EMPTY
 from kavka.metadata.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
@@ -233,3 +237,84 @@ def test_without_an_authorizer_there_is_no_guard():
 )
 def test_addresses_are_those_that_java_prints(host, printed):
     assert java_address(host) == printed
+
+
+# -- any history of rules -------------------------------------------------------------------------
+
+TYPES = (ResourceType.TOPIC, ResourceType.GROUP)
+NAMES = ("a", "ab", "abc", "b", "*", "*a", "ba")
+PRINCIPALS = ("User:alice", "User:bob")
+HOSTS = ("127.0.0.1", "10.0.0.7")
+OPERATIONS = (READ, WRITE, DESCRIBE, Operation.ALTER_CONFIGS, Operation.DESCRIBE_CONFIGS)
+CONTAINS = {
+    DESCRIBE: {READ, WRITE, Operation.DELETE, Operation.ALTER},
+    Operation.DESCRIBE_CONFIGS: {Operation.ALTER_CONFIGS},
+}
+
+
+def drawn(draw, number):
+    return schema.replace(
+        RULE,
+        id=Uuid(number.to_bytes(16, "big")),
+        resource_type=draw.choice(TYPES),
+        resource_name=draw.choice(NAMES),
+        pattern_type=draw.choice((PatternType.LITERAL, PatternType.PREFIXED)),
+        principal=draw.choice((*PRINCIPALS, "User:*")),
+        host=draw.choice((*HOSTS, "*")),
+        operation=draw.choice((*OPERATIONS, Operation.ALL)),
+        permission_type=draw.choice((PermissionType.ALLOW, PermissionType.ALLOW, PermissionType.DENY)),
+    )
+
+
+def concerns(rule, kind, name):
+    if rule.resource_type != kind:
+        return False
+    if rule.pattern_type == PatternType.PREFIXED:
+        return name.startswith(rule.resource_name)
+    return rule.resource_name == name or (rule.resource_name == "*" and not name.startswith("*"))
+
+
+def expected(rules, principal, host, operation, kind, name):
+    """Every rule looked at, one after the other."""
+    about = [rule for rule in rules if concerns(rule, kind, name)]
+    mine = [rule for rule in about if rule.principal in (principal, "User:*") and rule.host in (host, "*")]
+    if any(
+        rule.permission_type == PermissionType.DENY and rule.operation in (operation, Operation.ALL) for rule in mine
+    ):
+        return False
+    granting = {operation, Operation.ALL} | CONTAINS.get(operation, set())
+    return any(rule.permission_type == PermissionType.ALLOW and rule.operation in granting for rule in mine)
+
+
+@pytest.mark.parametrize("seed", range(rounds(200, 8)))
+def test_after_any_history_of_rules_decisions_are_those_of_the_rules_that_are_left(seed):
+    """Many rules come and go in one image or in several, some again, some for others; images are skipped or new."""
+    draw, setup = random.Random(seed), Setup(Authorizer())
+    guards = {(who, host): setup.gate.guard(who, host) for who in PRINCIPALS for host in HOSTS}
+    there: dict[Uuid, AccessControlEntryRecord] = {}
+    gone: list[AccessControlEntryRecord] = []
+    numbers = itertools.count()
+    for _ in range(40):
+        records = []
+        for _ in range(draw.choice((1, 1, 2, 5, 60))):
+            if there and draw.random() < 0.5:
+                gone.append(there.pop(draw.choice(list(there))))
+                records.append(RemoveAccessControlEntryRecord(id=gone[-1].id))
+                continue
+            rule = drawn(draw, next(numbers))
+            if gone and draw.random() < 0.3:  # one that was there before
+                rule = schema.replace(draw.choice(gone), id=rule.id)
+            if acl_of(rule) not in map(acl_of, there.values()):
+                there[rule.id] = rule
+                records.append(rule)
+        setup.image, delta = apply(setup.image, records, setup.image.offset + 1, 1)
+        if draw.random() < 0.3:
+            continue  # followed with the next
+        if draw.random() < 0.2:  # as after a snapshot
+            setup.image, delta = apply(EMPTY, list(there.values()), setup.image.offset, 1)
+        setup.gate.apply(setup.image, delta)
+        for (who, host), guard in guards.items():
+            for operation, kind, name in itertools.product(OPERATIONS, TYPES, NAMES):
+                assert guard is not None
+                wanted = expected(there.values(), who, host, operation, kind, name)
+                assert guard.allows(operation, kind, name, ApiKey.FETCH, False) == wanted, (who, host, operation, name)

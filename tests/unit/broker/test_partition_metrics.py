@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from typing import Any
 
 import pytest
 from held import Held
 
-from kavka.broker.partition_metrics import LeaderChanges, show_partitions
+from kavka.broker.partition_metrics import CpuShares, LeaderChanges, show_partitions
 from kavka.metadata.delta import MetadataDelta, apply
 from kavka.metadata.image import MetadataImage
 from kavka.metadata.image.metadata import EMPTY
 from kavka.metadata.records.topics import PartitionRecord, TopicRecord
 from kavka.model.types import Uuid
+from kavka.replica.traffic import Traffic
 from kavka.telemetry.metrics import Metrics
 from kavka.telemetry.prometheus import render
 
@@ -39,6 +42,33 @@ def test_traffic_is_shown_by_partition_topic_and_node(held: Held) -> None:
     assert found["kavka_node_out_bytes_total"] == 70
     assert found["kavka_node_fetch_requests_total"] == 2
     assert found["kavka_node_failed_fetch_requests_total"] == 1
+
+
+def test_records_that_are_compressed_anew_are_counted(held: Held) -> None:
+    metrics = Metrics()
+    show_partitions(metrics, held.replicas, "topic")
+    held.topic("packed", 1, compression_type="gzip")
+    held.produce(held.replicas.find("packed", 0), b"one", b"two")
+    held.topic("plain", 1)
+    held.produce(held.replicas.find("plain", 0), b"one", b"two")
+    found = values(metrics)
+    assert found['kavka_topic_produce_conversions_total{topic="packed"}'] == 2
+    assert found['kavka_topic_produce_conversions_total{topic="plain"}'] == 0
+
+
+def test_what_the_node_spends_is_divided_by_what_there_was_to_do() -> None:
+    spent = [10.0]
+    shares, busy, idle, quiet = CpuShares(lambda: spent[0]), Traffic(), Traffic(), Traffic()
+    busy.in_bytes, quiet.out_bytes = 300, 100
+    spent[0] = 14.0
+    list(shares.charge([busy, idle, quiet]))
+    assert (busy.cpu_seconds, idle.cpu_seconds, quiet.cpu_seconds) == (3.0, 0.0, 1.0)
+    idle.fetch_requests = 1
+    spent[0] = 15.0
+    list(shares.charge([busy, idle, quiet]))
+    assert (busy.cpu_seconds, idle.cpu_seconds, quiet.cpu_seconds) == (3.0, 1.0, 1.0)
+    list(shares.charge([busy, idle, quiet]))
+    assert idle.cpu_seconds == 1.0
 
 
 @pytest.mark.parametrize(("detail", "shown"), [("node", set()), ("topic", {"kavka_topic_"})])
@@ -114,3 +144,19 @@ def test_elections_are_counted_and_unclean_ones_told_apart() -> None:
     controller.is_active = False
     list(changes.apply(led(leader=1, isr=(1,)), changed))
     assert changes.elections == 2
+
+
+def test_a_number_of_a_topic_costs_few_calls(held: Held) -> None:
+    metrics = Metrics()
+    show_partitions(metrics, held.replicas, "topic")
+    for number in range(100):
+        held.topic(f"topic-{number}", 2)
+    calls: Counter[str] = Counter()
+    sys.setprofile(lambda frame, event, _: calls.update([event]))
+    try:
+        page = render(metrics)
+    finally:
+        sys.setprofile(None)
+    samples = page.decode().count('{topic="')
+    assert samples == 1100
+    assert calls["call"] < 8 * samples, "at 10,000 partitions a scrape is to cost less than 100 ms"

@@ -122,7 +122,7 @@ async def describe(request: DescribeGroupsRequest, context: Context) -> Describe
         DescribedGroup(error_code=0, group_id=group_id, group_state="", protocol_type="", protocol_data="", members=[])
         for group_id in request.groups
     ]
-    return DescribeGroupsResponse(throttle_time_ms=0, groups=rows)
+    return DescribeGroupsResponse(groups=rows)
 
 
 def test_a_name_that_is_there_again_and_again_is_looked_up_once() -> None:
@@ -139,7 +139,7 @@ def test_so_is_a_resource_with_the_same_keys() -> None:
                                   configs=[])
             for resource in request.resources
         ]  # fmt: skip
-        return DescribeConfigsResponse(throttle_time_ms=0, results=results)
+        return DescribeConfigsResponse(results=results)
 
     same = DescribeConfigsResource(resource_type=2, resource_name="t", configuration_keys=["k"])
     other = DescribeConfigsResource(resource_type=2, resource_name="t", configuration_keys=None)
@@ -155,7 +155,7 @@ def test_of_what_may_be_there_once_two_come_together() -> None:
             CreatableTopicResult(name=name, error_code=42 if names.count(name) > 1 else 0, error_message=None)
             for name in dict.fromkeys(names)
         ]
-        return CreateTopicsResponse(throttle_time_ms=0, topics=rows)
+        return CreateTopicsResponse(topics=rows)
 
     names = [f"t{number}" for number in range(15)] + ["twice"] * 30
     topics = [
@@ -174,7 +174,7 @@ def test_an_answer_has_an_end() -> None:
     row = DescribedGroup(error_code=0, group_id="g", group_state="", protocol_type="", protocol_data="", members=[])
 
     async def endless(request: DescribeGroupsRequest, context: Context) -> DescribeGroupsResponse:
-        return DescribeGroupsResponse(throttle_time_ms=0, groups=[row] * (MAX_ROWS // 2 + 1))
+        return DescribeGroupsResponse(groups=[row] * (MAX_ROWS // 2 + 1))
 
     with pytest.raises(InvalidRequest, match="rows"):
         ask(endless, Parts(("groups",), ("groups",), 1), DescribeGroupsRequest(groups=["a", "b"]))
@@ -189,7 +189,7 @@ def test_a_short_list_goes_to_the_handler_as_it_is() -> None:
 
     async def handler(request: DescribeGroupsRequest, context: Context) -> DescribeGroupsResponse:
         seen.append(request)
-        return DescribeGroupsResponse(throttle_time_ms=0, groups=[])
+        return DescribeGroupsResponse(groups=[])
 
     request = DescribeGroupsRequest(groups=Counted(["a", "b"]))
     ask(handler, Parts(("groups",), ("groups",), 10), request)
@@ -204,7 +204,7 @@ def test_what_is_made_of_lists_may_be_there_once_too() -> None:
 
     async def handler(request: AlterClientQuotasRequest, context: Context) -> AlterClientQuotasResponse:
         parts.append([entry.entity[0].entity_name for entry in request.entries])
-        return AlterClientQuotasResponse(throttle_time_ms=0, entries=[])
+        return AlterClientQuotasResponse(entries=[])
 
     entries = [entry(name) for name in ("twice", "a", "b", "c", "twice", "twice")]
     request = AlterClientQuotasRequest(entries=entries, validate_only=False)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kavka.broker.rights import may_write
-from kavka.metadata.names import AUDIT
+from kavka.metadata.names import AUDIT, REMOTE_LOG_METADATA
 from kavka.security.acl import Operation
 
 
@@ -23,10 +25,11 @@ class Rights:
         return operation in self.allowed
 
 
-def test_the_audit_log_is_written_by_brokers_alone() -> None:
+@pytest.mark.parametrize("topic", [AUDIT, REMOTE_LOG_METADATA])
+def test_what_brokers_write_is_written_by_brokers_alone(topic: str) -> None:
     client, broker = Rights(Operation.WRITE), Rights(Operation.WRITE, Operation.CLUSTER_ACTION)
     assert may_write(client, "orders")
-    assert not may_write(client, AUDIT)
+    assert not may_write(client, topic)
     assert client.told == [(Operation.WRITE, "orders"), (Operation.CLUSTER_ACTION, "kafka-cluster")]
-    assert may_write(broker, AUDIT)
-    assert broker.told == [(Operation.WRITE, AUDIT)]
+    assert may_write(broker, topic)
+    assert broker.told == [(Operation.WRITE, topic)]

@@ -12,6 +12,7 @@ import pytest
 
 from kavka.broker.config import node_config
 from kavka.broker.gate import Gate
+from kavka.broker.sasl.oauthbearer import MODULE as OAUTH_MODULE
 from kavka.broker.securing import Securing
 from kavka.model.clock import SystemClock
 from kavka.model.settings import SettingError, Values, broker_values, with_dynamic
@@ -178,5 +179,64 @@ def test_a_store_that_cannot_be_used_leaves_the_others_alone(texts: dict[str, st
                 await asyncio.sleep(0.001)
             running.cancel()
         assert node.keys["SSL"] is before
+
+    asyncio.run(test())
+
+
+def test_a_node_logs_in_at_others_as_its_settings_say_by_now(texts: dict[str, str], made: Secured) -> None:
+    async def test() -> None:
+        # a node that keeps an audit topic is a client of itself
+        node = securing({**texts, "kavka.audit.enable": "true", "kavka.audit.topic.enable": "true"})
+        assert node.to_brokers is not None
+        assert node.to_brokers.begin is not None
+
+        async def name() -> bytes:
+            assert node.to_brokers is not None
+            assert node.to_brokers.begin is not None
+            return (await node.to_brokers.begin("h")).begin().partition(b",r=")[0]
+
+        key = f"{PREFIX}scram-sha-512.sasl.jaas.config"
+        line = f'{MODULES["SCRAM-SHA-512"]} required username="{{}}" password="p";'
+        before = await name()
+        values = with_texts(texts, {key: line.format("renamed")})
+        await node.check(values)
+        assert await name() == before != b"n,,n=renamed"
+        node.follow(values)
+        assert await name() == b"n,,n=renamed"
+        for bad in ("nothing", f'{MODULES["PLAIN"]} required username="a" password="p";'):
+            worse = with_texts(texts, {key: bad})
+            with pytest.raises(SettingError, match=r"sasl.jaas.config"):
+                await node.check(worse)
+            node.follow(worse)
+            assert await name() == b"n,,n=renamed"
+
+    asyncio.run(test())
+
+
+def test_a_mechanism_that_runs_goes_on_until_its_own_settings_change(texts: dict[str, str], tmp_path: Path) -> None:
+    keys, others = tmp_path / "keys.json", tmp_path / "others.json"
+    for path in (keys, others):
+        path.write_text('{"keys": []}')
+    at_start = {
+        **texts,
+        f"{PREFIX}sasl.enabled.mechanisms": "SCRAM-SHA-512,OAUTHBEARER",
+        "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
+        "org.apache.kafka.sasl.oauthbearer.allowed.urls": f"{keys.as_uri()},{others.as_uri()}",
+    }
+
+    async def test() -> None:
+        node = securing(at_start)
+
+        async def after(dynamic: dict[str, str]) -> object:
+            values = with_texts(at_start, dynamic)
+            await node.check(values)
+            node.follow(values)
+            return node.logins["SASL_SSL"].offers["OAUTHBEARER"].mechanism
+
+        first = node.logins["SASL_SSL"].offers["OAUTHBEARER"].mechanism
+        assert await after({f"{PREFIX}sasl.enabled.mechanisms": "OAUTHBEARER,SCRAM-SHA-512"}) is first
+        line = f'{OAUTH_MODULE} required unsecuredLoginStringClaim_sub="kavka";'
+        second = await after({f"{PREFIX}oauthbearer.sasl.jaas.config": line})
+        assert second is not first
 
     asyncio.run(test())

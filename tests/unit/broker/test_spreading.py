@@ -48,7 +48,7 @@ def creating(others, *, code=0, timeout_ms=60_000, validate_only=False, id_=NEW)
 
     async def create_topics(request, ctx):
         row = CreatableTopicResult(name="orders", topic_id=id_, error_code=code, error_message=None)
-        return CreateTopicsResponse(throttle_time_ms=0, topics=[row])
+        return CreateTopicsResponse(topics=[row])
 
     handler = Spreading(1, others.image, others.ask).wrap(ApiKey.CREATE_TOPICS, create_topics)
     request = CreateTopicsRequest(topics=[], timeout_ms=timeout_ms, validate_only=validate_only)

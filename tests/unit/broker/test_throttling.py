@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kavka.broker.context import Context
 from kavka.broker.dispatch import Dispatcher
 from kavka.broker.handlers.marks import NOTHING, handler
 from kavka.broker.quotas import Quotas
+from kavka.broker.throttling import ReadMeter, Throttled, limited
 from kavka.kernels.frames import encode_fetch_response, encode_produce_response
 from kavka.metadata.delta import apply
 from kavka.metadata.image.metadata import EMPTY
@@ -48,6 +52,7 @@ class Client:
     """A connection that takes note of how long it is muted."""
 
     session = SESSION
+    together = False
 
     def __init__(self):
         self.slot = Slot()
@@ -82,9 +87,7 @@ def quotas(**limits):
 
 @handler(DescribeClusterRequest, NOTHING)
 async def at_once(request: DescribeClusterRequest, ctx: Context) -> DescribeClusterResponse:
-    return DescribeClusterResponse(
-        throttle_time_ms=0, error_code=0, error_message=None, cluster_id="c", brokers=[], controller_id=1
-    )
+    return DescribeClusterResponse(error_code=0, error_message=None, cluster_id="c", brokers=[], controller_id=1)
 
 
 @handler(DescribeClusterRequest, NOTHING)
@@ -125,7 +128,7 @@ class ProducesSilently:
         return None
 
 
-def dispatch(request, version, quota, function=None, hot=None, key=ApiKey.PRODUCE):
+def dispatch(request, version, quota, function=None, hot=None, key=ApiKey.PRODUCE, together=False):
     """What the client gets, if anything, after the quota has been asked."""
 
     async def go():
@@ -140,6 +143,7 @@ def dispatch(request, version, quota, function=None, hot=None, key=ApiKey.PRODUC
             )
             quota.subscribe(dispatcher.hold_against)
             client = Client()
+            client.together = together
             data = memoryview(encode_request(version, 5, "app", request))
             reply = dispatcher(client, data, 4, len(data))
         pieces = client.slot.pieces if reply is PENDING else [reply] if isinstance(reply, bytes) else reply
@@ -205,6 +209,31 @@ def test_a_client_that_gets_no_answer_is_muted_for_its_bytes_but_not_for_its_tim
     assert dispatch(request, 9, quotas(**BUSY), hot=ProducesSilently())[0].muted == []
 
 
+@pytest.mark.parametrize("key", [ApiKey.DESCRIBE_CLUSTER, ApiKey.PRODUCE])
+def test_a_request_far_from_its_quotas_is_counted_without_an_object_for_it(key):
+    quota = quotas(request_percentage=50, producer_byte_rate=1000)
+    used = quota.of(SESSION, "app")
+    assert limited(quota, Client(), key, 1, "app", 100) is used.request
+    used.request.record(401, 0)  # of the 500 that ten seconds allow
+    assert isinstance(limited(quota, Client(), key, 1, "app", 100), Throttled)
+    counted = 200 if key == ApiKey.PRODUCE else 0
+    assert used.produce.per_second(0) * 10 == counted
+
+
+def test_the_time_of_a_request_alone_is_counted_whenever_it_is_answered():
+    for function in (at_once, later, refused):
+        quota = quotas(request_percentage=50)
+        client, answer, _ = dispatch(REQUEST, 1, quota, function)
+        assert answer
+        assert quota.of(SESSION, "app").request.per_second(0) > 0
+        assert (client.together, client.muted) == (False, [])
+    for hot, is_counted in ((ProducesAtOnce(), True), (ProducesLater(), True), (ProducesSilently(), False)):
+        quota = quotas(request_percentage=50)
+        client, _, _ = dispatch(PRODUCE, 9, quota, hot=hot)
+        assert (quota.of(SESSION, "app").request.per_second(0) > 0) == is_counted
+        assert (client.together, client.muted) == (False, [])
+
+
 def test_another_client_is_not_counted():
     quota = quotas(producer_byte_rate=1.0)
     assert quota.of(SESSION, "other") is None
@@ -249,9 +278,7 @@ def test_a_follower_is_exempt():
 
 
 def test_what_a_share_consumer_has_acquired_it_gets_and_waits_after_it():
-    answer = ShareFetchResponse(
-        throttle_time_ms=0, error_code=0, acquisition_lock_timeout_ms=5, responses=[], node_endpoints=[]
-    )
+    answer = ShareFetchResponse(error_code=0, acquisition_lock_timeout_ms=5, responses=[], node_endpoints=[])
 
     class SharesRecords:
         def __call__(self, connection, buffer, pos, end, version, correlation_id, client_id):
@@ -276,3 +303,104 @@ def test_what_a_share_consumer_has_acquired_it_gets_and_waits_after_it():
     assert (told.throttle_time_ms, told.acquisition_lock_timeout_ms) == (10_000 * (size - 1), 5)
     assert client.muted == [10_000 * (size - 1)]
     assert quota.waits["consumer_byte_rate"] == 1
+
+
+def read_of(sizes, client_id="app"):
+    """What one read brings: Produce requests of these sizes, each with its own before it."""
+    data, frames = b"", []
+    for size in sizes:
+        header = struct.pack(">hhih", ApiKey.PRODUCE, 9, 1, len(client_id)) + client_id.encode()
+        frame = header.ljust(size, b"x")
+        data += struct.pack(">i", len(frame)) + frame
+        frames.append((len(data) - len(frame), len(data)))
+    return memoryview(data), frames
+
+
+def metered(quota):
+    meter = ReadMeter(quota)
+    quota.subscribe(meter.follow)
+    assert meter.on
+    return meter
+
+
+READS = st.lists(st.tuples(st.integers(0, 3000), st.lists(st.integers(20, 400), min_size=1, max_size=6)), max_size=30)
+
+
+@given(READS, st.integers(1, 500))
+def test_requests_that_are_counted_together_wait_as_if_each_were_counted(reads, rate):
+    each, together = quotas(producer_byte_rate=rate), quotas(producer_byte_rate=rate)
+    meter, now = metered(together), [0]
+    each.now_ms = together.now_ms = lambda: now[0]
+    for later_ms, sizes in reads:
+        now[0] += later_ms
+        buffer, frames = read_of(sizes)
+        counted = meter.begin(Client(), buffer, frames)
+        for start, end in frames:
+            waits = []
+            for quota in (each,) if counted else (each, together):
+                client = Client()
+                request = limited(quota, client, ApiKey.PRODUCE, 9, "app", end - start)
+                if request is not None:
+                    request.settle(None)
+                waits.append(client.muted)
+            assert waits == ([[]] if counted else [waits[0]] * 2)
+        if counted:
+            counted(frames[-1][1], 0)
+        assert together.of(SESSION, "app").produce.per_second(now[0]) == each.of(SESSION, "app").produce.per_second(
+            now[0]
+        )
+
+
+def test_only_what_was_served_is_counted():
+    quota = quotas(producer_byte_rate=1000)
+    buffer, frames = read_of([100, 200, 300])
+    metered(quota).begin(Client(), buffer, frames)(frames[1][1], 0)
+    assert quota.of(SESSION, "app").produce.per_second(0) * 10 == 300
+
+
+def test_the_time_of_a_whole_read_is_counted_unless_its_client_is_near_its_quota():
+    quota = quotas(request_percentage=50)
+    meter = metered(quota)
+    buffer, frames = read_of([100])
+    meter.begin(Client(), buffer, frames)(frames[-1][1], 0)
+    used = quota.of(SESSION, "app").request
+    assert used.per_second(0) > 0
+    used.record(401, 0)  # of the 500 that ten seconds allow
+    assert meter.begin(Client(), buffer, frames) is None
+
+
+def test_the_time_of_requests_without_an_answer_is_not_counted():
+    quota = quotas(request_percentage=50, producer_byte_rate=1000)
+    buffer, frames = read_of([100, 100])
+    metered(quota).begin(Client(), buffer, frames)(frames[-1][1], 2)
+    used = quota.of(SESSION, "app")
+    assert (used.request.per_second(0), used.produce.per_second(0) * 10) == (0, 200)
+
+
+def test_a_request_that_is_counted_with_others_is_counted_alone_from_when_it_has_to_wait():
+    quota = quotas(request_percentage=50)
+    used = quota.of(SESSION, "app").request
+    for function, counts in ((at_once, False), (later, True)):
+        client, answer, _ = dispatch(REQUEST, 1, quota, function, together=True)
+        assert parse_response(API[ApiKey.DESCRIBE_CLUSTER], 1, b"".join(answer)[4:])[1].throttle_time_ms == 0
+        assert (used.per_second(0) > 0, client.muted) == (counts, [])
+    used.record(600, 0)
+    client, answer, _ = dispatch(REQUEST, 1, quota, later, together=True)
+    assert client.muted == [1000]
+    assert parse_response(API[ApiKey.DESCRIBE_CLUSTER], 1, b"".join(answer)[4:])[1].throttle_time_ms == 1000
+
+
+def test_requests_that_change_partitions_are_counted_one_by_one():
+    request = memoryview(encode_request(1, 5, "app", REQUEST))
+    frames = [(4, len(request))]
+    assert metered(quotas(controller_mutation_rate=1e9, request_percentage=50)).begin(Client(), request, frames) is None
+    assert metered(quotas(request_percentage=50)).begin(Client(), request, frames) is not None
+
+
+def test_others_are_counted_one_by_one_or_not_at_all():
+    meter = metered(quotas(producer_byte_rate=1))
+    buffer, frames = read_of([100], "other")
+    meter.begin(Client(), buffer, frames)(frames[-1][1], 0)
+    assert meter.begin(Client(), *read_of([100])) is None
+    fetch = memoryview(encode_request(12, 5, "app", FETCH))
+    assert meter.begin(Client(), fetch, [(4, len(fetch))]) is None

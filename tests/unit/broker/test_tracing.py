@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from kavka.broker.tracing import TracedRequests
+from kavka.broker.tracing import MOST_TRACES, Traced, TracedRequests
 from kavka.model.errors import MalformedMessage
 from kavka.net.responses import PENDING
 from kavka.net.session import Session
 from kavka.protocol.header import encode_request
 from kavka.protocol.schemas.list_groups import ListGroupsRequest
+from kavka.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kavka.records.builder import BatchBuilder
 
 FRAME = memoryview(encode_request(4, 7, "reader", ListGroupsRequest(states_filter=[])))
 
@@ -22,9 +24,18 @@ class Told:
 
     def __init__(self) -> None:
         self.spans: list[tuple[str, int, Mapping[str, str | int]]] = []
+        self.sent_in: list[Traced] = []
 
-    def add(self, name: str, began_ns: int, ended_ns: int, attributes: Mapping[str, str | int]) -> None:
+    def add(
+        self,
+        name: str,
+        began_ns: int,
+        ended_ns: int,
+        attributes: Mapping[str, str | int],
+        sent_in: Sequence[Traced] = (),
+    ) -> None:
         self.spans.append((name, ended_ns - began_ns, attributes))
+        self.sent_in.extend(sent_in)
 
 
 class Place:
@@ -63,6 +74,32 @@ def test_a_request_that_waits_has_its_span_when_it_is_answered() -> None:
     assert told.spans == []
     place.waiting[0]()
     assert [name for name, _, _ in told.spans] == ["ListGroups"]
+
+
+def produced(*headers: bytes, codec: int = 0) -> list[Traced]:
+    """What a Produce request was sent in, whose records have these headers."""
+    builder = BatchBuilder(codec=codec)
+    for text in headers:
+        builder.append(b"key", b"value", 1, [("other", b"x"), ("traceparent", text)])
+    data = [PartitionProduceData(index=0, records=builder.build())]
+    request = ProduceRequest(acks=1, timeout_ms=1, topic_data=[TopicProduceData(name="orders", partition_data=data)])
+    frame, told = memoryview(encode_request(9, 7, "writer", request)), Told()
+    requests = TracedRequests(lambda *_: b"answer", told, 1.0, lambda: 0.0)
+    assert requests(Place(), frame, 4, len(frame)) == b"answer"  # type: ignore[arg-type]
+    assert [name for name, _, _ in told.spans] == ["Produce"]
+    return told.sent_in
+
+
+def parent(trace: int, span: int, flags: int = 1) -> bytes:
+    return b"00-%032x-%016x-%02x" % (trace, span, flags)
+
+
+def test_a_produce_request_knows_the_spans_that_its_records_were_sent_in() -> None:
+    assert produced(parent(7, 8)) == [(7, 8)]
+    assert produced(parent(7, 8), parent(7, 8), parent(9, 10)) == [(7, 8), (9, 10)]
+    assert produced(parent(7, 8, flags=0), parent(0, 8), parent(7, 0), b"nonsense", b"") == []
+    assert produced(parent(7, 8), codec=1) == []
+    assert len(produced(*(parent(7, number) for number in range(1, 100)))) == MOST_TRACES
 
 
 def test_a_frame_that_cannot_be_read_is_refused_as_without() -> None:

@@ -87,19 +87,40 @@ def test_segments_of_epochs_that_the_log_has_forgotten_go() -> None:
 
 
 def test_a_log_starts_where_something_has_its_first_record() -> None:
-    found = held(THREE[1], THREE[2])
-    starts = [first_readable(found, span(start=start), 30) for start in (0, 5, 10, 15, 30)]
-    assert starts == [10, 10, 10, 15, 30]
     node = Node()
     for one in THREE:
         node.copy(one)
-        node.move(one, DELETING)
-    assert first_readable(node.catalogue.partition(FOO.topic_id, 0), span(start=10), 30) == 30  # nothing is left
+    found = node.catalogue.partition(FOO.topic_id, 0)
+    node.move(THREE[0], DELETING)
+    starts = [first_readable(found, span(start=start), 30) for start in (0, 5, 10, 15, 30)]
+    assert starts == [10, 10, 10, 15, 30]
+    node.move(THREE[1], DELETING)
+    node.move(THREE[2], DELETING)
+    assert first_readable(found, span(start=10), 30) == 30  # nothing is left
+    assert first_readable(found, span(start=10), 25) == 25
 
 
 def test_a_catalogue_that_never_knew_what_the_disk_gave_away_moves_no_log_start() -> None:
     assert first_readable(held(), span(), 30) == 0
     assert first_readable(held(THREE[0]), span(start=10), 30) == 10
+    assert first_readable(held(THREE[2]), span(), 20) == 0  # what it knows was copied later
+    assert first_readable(held(THREE[2]), span(), 30) == 0
+
+
+def test_a_log_start_moves_over_what_has_expired_and_not_over_what_was_lost_behind_it() -> None:
+    node = Node()
+    node.copy(THREE[0])
+    node.move(THREE[0], DELETING)
+    node.copy(THREE[2])
+    found = node.catalogue.partition(FOO.topic_id, 0)
+    assert [first_readable(found, span(start=start), 30) for start in (0, 10, 20)] == [10, 10, 20]
+
+
+def test_a_copy_that_was_given_up_is_no_reason_to_move_the_log_start() -> None:
+    node = Node()
+    node.write(*node.catalogue.start_copy(FOO, THREE[0]).records)
+    node.move(THREE[0], DELETING)
+    assert first_readable(node.catalogue.partition(FOO.topic_id, 0), span(), 30) == 0
 
 
 EPOCHS = (timed(1, 0, 9, DAY_MS, (0, 0)), timed(2, 10, 19, DAY_MS, (0, 10), (2, 15)), timed(3, 20, 29, 1, (2, 20)))

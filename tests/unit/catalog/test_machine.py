@@ -110,6 +110,23 @@ def test_states_may_repeat_but_not_go_back(node: Node) -> None:
         node.catalogue.update(FOO, one.id, FINISHED, broker_id=1, now_ms=1)
 
 
+def test_a_deletion_that_knew_nothing_of_the_end_of_the_copy_is_too_late(node: Node) -> None:
+    one = segment(1, 0, 99)
+    given_up = update_event(FOO, one._replace(state=DELETING))
+    node.copy(one, b"abc")
+    assert node.write(given_up) == [ReplayResult.INVALID_TRANSITION]
+    assert node.ids(5) == [1]
+    node.move(one, DELETING)  # decided from what was read
+    assert node.ids(5) == [None]
+    assert node.write(given_up) == [ReplayResult.APPLIED]  # as often as anybody likes, from then on
+
+
+def test_a_finished_segment_without_custom_metadata_is_deleted_as_in_kafka(node: Node) -> None:
+    one = segment(1, 0, 99)
+    node.copy(one)
+    assert node.write(update_event(FOO, one._replace(state=DELETING))) == [ReplayResult.APPLIED]
+
+
 def test_a_repeated_start_with_other_epochs_leaves_nothing_in_the_old_ones(node: Node) -> None:
     node.write(segment_event(FOO, segment(1, 0, 99, (0, 0))), segment_event(FOO, segment(1, 0, 99, (1, 0))))
     held = node.catalogue.partition(FOO.topic_id, 0)
@@ -157,6 +174,15 @@ def test_segments_that_overlap_at_their_borders_are_all_read(node: Node) -> None
     node.copy(segment(1, 0, 100))
     node.copy(segment(2, 50, 150))
     assert node.ids(49, 50, 100, 101, 150, 151) == [1, 2, 2, 2, 2, None]
+
+
+def test_what_several_finished_segments_have_together(node: Node) -> None:
+    node.copy(segment(1, 0, 99))
+    node.copy(segment(2, 100, 149, (0, 100), (1, 120)))
+    held = node.catalogue.partition(FOO.topic_id, 0)
+    assert held.has(segment(3, 50, 149, (0, 50), (1, 120)))
+    assert not held.has(segment(3, 50, 150, (0, 50), (1, 120)))
+    assert not held.has(segment(3, 100, 149, (0, 100)))  # what epoch 0 wrote from 120 on is something else
 
 
 def test_the_next_segment_that_may_have_aborted_transactions(node: Node) -> None:

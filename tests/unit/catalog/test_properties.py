@@ -69,6 +69,9 @@ class Slow:
             return
         if before is None or (before.state is not one.state and (before.state, one.state) not in FOLLOWS):
             return
+        forgotten = before.custom_metadata is not None and one.custom_metadata is None
+        if (before.state, one.state) == (FINISHED, DELETING) and forgotten:
+            return  # decided without having read that the copy was finished
         if one.state is DELETED:
             del self.segments[one.id]
             return

@@ -15,6 +15,7 @@ import typer
 
 from kavka import __version__
 from kavka.cli.commands import app, run
+from kavka.cli.menu import MENU, load
 from kavka.model.types import Uuid
 
 DOCS = Path(__file__).parents[3] / "docs" / "cli.md"
@@ -29,7 +30,10 @@ def commands() -> Iterator[tuple[str, object]]:
             yield full, each
             yield from walk(full, each)
 
-    yield from walk("", typer.main.get_command(app))
+    for name, listed in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+        command = load(name) if name in MENU else listed
+        yield name, command
+        yield from walk(name, command)
 
 
 NAMES = [name for name, _ in commands()]
@@ -159,15 +163,23 @@ def test_every_command_is_documented(name: str) -> None:
         (["produce", "x", "--codec", "brotli"], "brotli"),
         (["produce", "x", "--count", "1", "--file", __file__], "exclude each other"),
         (["produce", "x", "--key", "k", "--json"], "--key and --json exclude each other"),
+        (["produce", "x", "--null", "-", "--whole"], "--whole and --null exclude each other"),
         (["produce", "x", "--tombstone"], "--tombstone needs --key"),
         (["consume"], "give either topics or --pattern"),
         (["consume", "x", "--follow", "--until", "5"], "exclude each other"),
         (["consume", "x", "--group", "g", "--partition", "1"], "shares out partitions by itself"),
         (["consume", "x", "--format", "%x"], "it may have %t"),
+        (["consume", "x", "--format", "%v", "--key-separator", "="], "--key-separator: --format says itself"),
         (["consume", "x", "--key", "("], "is no regular expression"),
         (["cluster", "add-voter", "4", "--endpoint", "h:1"], "'h:1' is not NAME://HOST:PORT"),
         (["topics", "delete-records", "x"], "Missing option '--before'"),
         (["log", "dump"], "Missing argument"),
+        (["consume", "x", "--share", "g", "--from", "start"], "--from: a share group reads on from where it is"),
+        (["disks", "move", "x:0", "--node", "1", "--to", "data"], "--to: 'data' is no absolute path"),
+        (["completion", "tcsh"], "'SHELL': 'tcsh' is not one of"),
+        (["pipeline", "verify", "x", "--rename", "a=b"], "--rename: it belongs to --against"),
+        (["pipeline", "verify", "x", "--against-config", "f"], "--against-config: it belongs to --against"),
+        (["pipeline", "mirror", "x", "--to", "h:1", "--checkpoint", "c", "--compression", "zip"], "is not one of"),
         (["version", "--nope"], "No such option: --nope"),
     ],
 )
@@ -193,6 +205,7 @@ def test_a_usage_error_is_one_line_and_exit_code_2(
         (["produce", "x", "--count", "1"], "Connection refused"),
         (["log", "dump", "/no/such/file.log"], "there is no file /no/such/file.log"),
         (["log", "dump", "/tmp"], "/tmp is not a file"),
+        (["log", "dump", "ID", "--url", "file:///x", "--keys-file", "/no/keys"], "/no/keys: No such file or directory"),
     ],
 )
 def test_a_failure_is_one_line_and_exit_code_1(
@@ -240,6 +253,14 @@ def test_version_says_whether_the_kernels_are_compiled(capsys: pytest.CaptureFix
     assert json.loads(capsys.readouterr().out)["compiled_kernels"] is COMPILED
     assert run(["version"]) == 0
     assert ("kernels compiled" in capsys.readouterr().out) is COMPILED
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full is missing")
+def test_a_full_disk_is_told_in_words() -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "kavka", "version"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "kavka: No space left on device\n")
 
 
 def test_the_version_can_be_asked_for_as_an_option(capsys: pytest.CaptureFixture[str]) -> None:
@@ -298,6 +319,8 @@ def test_profiles_are_kept_listed_used_and_deleted(
         {"profile": odd, "bootstrap": "h:1", "current": False},
         {"profile": "b", "bootstrap": "h:2,h:3", "current": True},
     ]
+    assert run(["profile", "set", "c", "--bootstrap", "h:port"]) == 1
+    assert capsys.readouterr().err == "kavka: 'h:port' is not an address: HOST:PORT expected\n"
     assert run(["profile", "delete", "b"]) == 0
     assert run(["--profile", "b", "topics", "list"]) == 1
     assert f"there are: {odd}" in capsys.readouterr().err
@@ -381,7 +404,7 @@ def test_a_node_of_a_cluster_is_formatted_as_its_quorum_begins(
     [
         (["--no-initial-controllers"], "cluster of its own"),
         ([*DYNAMIC, "--standalone", "--no-initial-controllers"], "exclude each other"),
-        ([*DYNAMIC, "--no-initial-controllers"], "--cluster-id"),
+        ([*DYNAMIC, "--no-initial-controllers"], "`kavka format --random-id` makes one"),
         ([*DYNAMIC, "--cluster-id", ID], "needs one of"),
         ([*DYNAMIC, "--cluster-id", ID, "--initial-controllers", f"2@b:9093:{DIR}"], "node 1 is not among them"),
         ([*DYNAMIC, "--cluster-id", ID, "--initial-controllers", "2@b"], "is not ID@HOST:PORT"),

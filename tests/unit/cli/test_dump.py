@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import struct
+from base64 import b64encode
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.unit.tiered.stored import FILES, NAME, SEGMENT
 
 from kavka.cli.commands import run
 from kavka.cli.dump import dump
 from kavka.cli.output import CommandError
+from kavka.metadata.names import CLUSTER_METADATA
 from kavka.metadata.records import encode_record
 from kavka.metadata.records.settings import FeatureLevelRecord
 from kavka.model.types import TopicPartition, Uuid
+from kavka.quorum.commit_mark import CommitMark
 from kavka.records.batch import Record
 from kavka.records.builder import build_batch
 from kavka.records.control import txn_marker_batch
@@ -22,6 +28,9 @@ from kavka.storage import checkpoint, dirs, txn_index
 from kavka.storage.disk import RealDisk
 from kavka.storage.producer_snapshot import encode_snapshot
 from kavka.storage.producer_state import BatchMeta, ProducerEntry
+from kavka.tiered.objects.manifest import Part
+from kavka.tiered.objects.opening import open_segments
+from kavka.tiered.objects.sealing import KeyRing, Sealing
 
 FIRST = "00000000000000000100"
 
@@ -109,6 +118,9 @@ def test_checkpoints_and_properties_are_shown(tmp_path: Path) -> None:
     path = tmp_path / "recovery-point-offset-checkpoint"
     checkpoint.write_offsets(disk, str(path), {TopicPartition("orders", 1): 42})
     assert rows(path) == [{"topic": "orders", "partition": 1, "offset": 42}]
+    mark = CommitMark(disk, str(tmp_path))
+    mark.write(7)
+    assert rows(tmp_path / "metadata-commit-checkpoint") == [{"topic": CLUSTER_METADATA, "partition": 0, "offset": 7}]
     epochs = put(tmp_path / "leader-epoch-checkpoint", checkpoint.encode_epochs([(0, 0), (3, 17)]))
     assert rows(epochs) == [{"epoch": 0, "start_offset": 0}, {"epoch": 3, "start_offset": 17}]
     dirs.write_meta_properties(disk, str(tmp_path), dirs.MetaProperties("cluster", 1, Uuid(bytes(15) + b"\x02")))
@@ -142,3 +154,41 @@ def test_json_is_a_line_per_row_and_names_the_file_when_there_are_several(
 def test_what_cannot_be_read_says_why(tmp_path: Path, name: str, data: bytes, message: str) -> None:
     with pytest.raises(CommandError, match=message):
         rows(put(tmp_path / name, data))
+
+
+def test_a_remote_segment_is_read_out_of_its_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("cryptography", reason="cryptography is not installed: the extra encryption")
+    keys_file = tmp_path / "keys.json"
+    keys_file.write_text(json.dumps({"current": "k", "keys": {"k": b64encode(b"k" * 32).decode()}}))
+    url, log = f"file://{tmp_path}/store", batch(TWO)
+    segment = SEGMENT._replace(size_bytes=len(log))
+    files = {Part.LOG: log, Part.LEADER_EPOCHS: FILES[Part.LEADER_EPOCHS]}
+    with ThreadPoolExecutor(2) as threads:
+        store = open_segments(
+            url, threads, sealing=Sealing(compress=True, keys=KeyRing("k", {"k": b"k" * 32})), chunk_bytes=20
+        )
+        asyncio.run(store.put(NAME, segment, files))
+
+    def dumped(name: str) -> list[dict[str, object]]:
+        at = ["--url", url, "--keys-file", str(keys_file), "--output", "json"]
+        assert run(["log", "dump", "--deep", name, *at]) == 0
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    assert dumped(str(segment.id)) == rows(put(tmp_path / "orders-0" / f"{FIRST}.log", log))
+    epochs = [{"epoch": 0, "start_offset": 0}, {"epoch": 2, "start_offset": 150}]
+    assert dumped(f"{segment.id}.leader_epoch_checkpoint") == epochs
+    for name, said in {
+        str(NAME.topic_id): "no remote segment",
+        f"{segment.id}.snapshot": "has no snapshot",
+        f"{segment.id}.x": "a segment has log, index",
+    }.items():
+        assert run(["log", "dump", name, "--url", url, "--keys-file", str(keys_file)]) == 1
+        assert said in capsys.readouterr().err
+
+
+def test_the_files_of_a_directory_of_segments_are_read_as_they_are(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        asyncio.run(open_segments(f"file://{tmp_path}", threads).put(NAME, SEGMENT, {**FILES, Part.LOG: batch(TWO)}))
+    (log,), (epochs,) = tmp_path.rglob("*.log"), tmp_path.rglob("*.leader_epoch_checkpoint")
+    assert [row["base_offset"] for row in rows(log, deep=False)] == [100]
+    assert rows(epochs)[1] == {"epoch": 2, "start_offset": 150}

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pytest
 
 from kavka.cli.output import CommandError
-from kavka.cli.placement import move, plan, planned
+from kavka.cli.placement import cancel, move, plan, planned
 from kavka.client import ClusterDescription, Node, PartitionDescription, Reassignment, TopicDescription, TopicPartition
 from kavka.model.errors import InvalidReplicaAssignment
 from kavka.model.types import Uuid
@@ -101,3 +101,12 @@ def test_if_one_partition_is_refused_none_moves() -> None:
     assert {
         tp: brokers.moving[tp].adding if tp in brokers.moving else of for tp, of in brokers.replicas.items()
     } == before
+
+
+def test_a_move_that_is_under_way_is_undone() -> None:
+    brokers = Brokers({at(0): (1, 2), at(1): (2, 3)})
+    asyncio.run(move(brokers, {at(0): ((1, 2), (3,))}, wait=False))
+    assert brokers.moving.keys() == {at(0)}
+    rows = asyncio.run(cancel(brokers, ["a"]))
+    assert rows == [{"topic": "a", "partition": 0, "from": [1, 2], "to": None}]
+    assert not brokers.moving

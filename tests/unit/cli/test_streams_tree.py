@@ -16,8 +16,16 @@ def tasks(**parts: list[int]) -> list[schema.TaskIds]:
     return [schema.TaskIds(subtopology_id=id_[1:], partitions=each) for id_, each in parts.items()]
 
 
-def member(id_: str, active: list[schema.TaskIds], standby: list[schema.TaskIds]) -> schema.Member:
+def member(
+    id_: str,
+    active: list[schema.TaskIds],
+    standby: list[schema.TaskIds],
+    target: list[schema.TaskIds] | None = None,
+) -> schema.Member:
     has = schema.Assignment(active_tasks=active, standby_tasks=standby, warmup_tasks=[])
+    shall_have = schema.Assignment(
+        active_tasks=active if target is None else target, standby_tasks=standby, warmup_tasks=[]
+    )
     return schema.Member(
         member_id=id_,
         member_epoch=3,
@@ -29,12 +37,12 @@ def member(id_: str, active: list[schema.TaskIds], standby: list[schema.TaskIds]
         task_offsets=[],
         task_end_offsets=[],
         assignment=has,
-        target_assignment=has,
+        target_assignment=shall_have,
         is_classic=False,
     )
 
 
-def group(topology: schema.Topology | None) -> schema.DescribedGroup:
+def group(topology: schema.Topology | None, *members: schema.Member) -> schema.DescribedGroup:
     return schema.DescribedGroup(
         error_code=0,
         group_id="g",
@@ -42,7 +50,7 @@ def group(topology: schema.Topology | None) -> schema.DescribedGroup:
         group_epoch=3,
         assignment_epoch=3,
         topology=topology,
-        members=[member("1", tasks(_0=[0], _1=[0]), []), member("2", [], tasks(_1=[0]))],
+        members=list(members) or [member("1", tasks(_0=[0], _1=[0]), []), member("2", [], tasks(_1=[0]))],
     )
 
 
@@ -98,7 +106,7 @@ def test_scripts_get_the_same() -> None:
             "repartition_source_topics": {},
             "repartition_sink_topics": ["by-word"],
             "changelog_topics": {},
-            "tasks": [{"task": "0_0", "active": "1", "standby": []}],
+            "tasks": [{"task": "0_0", "active": "1", "next": None, "standby": []}],
         },
         {
             "subtopology": "1",
@@ -106,8 +114,26 @@ def test_scripts_get_the_same() -> None:
             "repartition_source_topics": {"by-word": 1},
             "repartition_sink_topics": [],
             "changelog_topics": {"counts": 0},
-            "tasks": [{"task": "1_0", "active": "1", "standby": ["2"]}],
+            "tasks": [{"task": "1_0", "active": "1", "next": None, "standby": ["2"]}],
         },
+    ]
+
+
+def test_a_task_that_moves_is_shown_with_who_shall_have_it() -> None:
+    members = [
+        member("1", tasks(_0=[0, 1]), [], target=tasks(_0=[0])),
+        member("2", [], [], target=tasks(_0=[1, 2])),
+    ]
+    found = topology_of(group(schema.Topology(epoch=0, subtopologies=PARTS[:1]), *members))
+    assert found is not None
+    assert list(tree_of(found))[4:] == [
+        "   ├─ task 0_0",
+        "   │  └─ active 1  process p1  client app",
+        "   ├─ task 0_1",
+        "   │  ├─ active 1  process p1  client app",
+        "   │  └─ next 2  process p2  client app",
+        "   └─ task 0_2",
+        "      └─ next 2  process p2  client app",
     ]
 
 

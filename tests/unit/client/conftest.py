@@ -33,7 +33,7 @@ from kavka.protocol.schemas.metadata import (
     MetadataResponseTopic,
 )
 from kavka.protocol.schemas.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
-from kavka.records.batch import BatchInfo, record_fields, scan
+from kavka.records.batch import BatchInfo, record_fields, scan, scan_prefix
 
 OFFERED = (
     ApiKey.PRODUCE,
@@ -126,8 +126,9 @@ class PlayedCluster:
 
     def on_metadata(self, node: int, request: Any) -> object:
         topics = []
-        for topic in request.topics:
-            partitions = self.topics.get(topic.name)
+        names = self.topics if request.topics is None else [topic.name for topic in request.topics]
+        for name in names:
+            partitions = self.topics.get(name)
             rows = [
                 MetadataResponsePartition(
                     error_code=0, partition_index=index, leader_id=each.leader, replica_nodes=[], isr_nodes=[]
@@ -135,18 +136,14 @@ class PlayedCluster:
                 for index, each in (partitions or {}).items()
             ]
             topics.append(
-                MetadataResponseTopic(
-                    error_code=0 if partitions else 3, name=topic.name, topic_id=TOPIC_ID, partitions=rows
-                )
+                MetadataResponseTopic(error_code=0 if partitions else 3, name=name, topic_id=TOPIC_ID, partitions=rows)
             )
         brokers = [MetadataResponseBroker(node_id=node, host=f"node{node}", port=1) for node in self.nodes]
         return MetadataResponse(brokers=brokers, topics=topics, cluster_id="played", controller_id=0)
 
     def on_init_producer_id(self, node: int, request: Any) -> object:
         self.next_producer_id += 1
-        return InitProducerIdResponse(
-            throttle_time_ms=0, error_code=0, producer_id=self.next_producer_id, producer_epoch=0
-        )
+        return InitProducerIdResponse(error_code=0, producer_id=self.next_producer_id, producer_epoch=0)
 
     def on_list_offsets(self, node: int, request: Any) -> object:
         topics = []
@@ -174,7 +171,7 @@ class PlayedCluster:
             if not error and row.last_fetched_epoch >= 0 and row.last_fetched_epoch != partition.epoch:
                 diverging = EpochEndOffset(epoch=partition.epoch, end_offset=0)
             elif not error:
-                for info in scan(bytes(partition.data)):
+                for info in scan_prefix(bytes(partition.data), check_crc=False)[0]:
                     if info.last_offset >= row.fetch_offset:
                         records = bytes(partition.data[info.position :])
                         break
@@ -188,7 +185,7 @@ class PlayedCluster:
                     records=records[: row.partition_max_bytes],
                 )
             )
-        return FetchResponse(throttle_time_ms=0, responses=[FetchableTopicResponse(topic_id=TOPIC_ID, partitions=rows)])
+        return FetchResponse(responses=[FetchableTopicResponse(topic_id=TOPIC_ID, partitions=rows)])
 
     def on_produce(self, node: int, request: Any) -> object:
         self.produces.append([(row.index, len(row.records)) for row in request.topic_data[0].partition_data])

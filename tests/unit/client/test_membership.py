@@ -69,7 +69,6 @@ class Group:
 def reply(epoch: int = 0, assignment: Assignment | None = None, error_code: int = 0) -> object:
     """An answer to a heartbeat."""
     return ConsumerGroupHeartbeatResponse(
-        throttle_time_ms=0,
         error_code=error_code,
         member_id="m",
         member_epoch=epoch,

@@ -57,6 +57,18 @@ def test_a_lane_is_a_connection_of_its_own_until_it_is_hung_up(played: Played) -
     run(played, work)
 
 
+def test_who_asks_any_node_on_a_lane_holds_up_nobody_else(played: Played) -> None:
+    async def work(pool: Pool) -> None:
+        await pool.refresh()
+        shared, lane = await pool.any(), object()
+        assert (own := await pool.any(lane)) is not shared
+        assert own is await pool.any(lane)
+        await pool.request(MetadataRequest(topics=[]), MetadataResponse, lane=lane)
+        assert shared is await pool.any()
+
+    run(played, work)
+
+
 def test_a_closed_connection_is_replaced(played: Played) -> None:
     async def work(pool: Pool) -> None:
         await pool.refresh()

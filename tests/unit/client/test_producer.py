@@ -326,7 +326,7 @@ def test_an_unknown_partition_is_an_error(played: Played) -> None:
 def test_a_producer_that_gets_no_id_fails_its_records(played: Played) -> None:
     def refuse(node: int, request: object) -> object:
         code = ClusterAuthorizationFailed.code
-        return InitProducerIdResponse(throttle_time_ms=0, error_code=code, producer_epoch=0)
+        return InitProducerIdResponse(error_code=code, producer_epoch=0)
 
     played.on_init_producer_id = refuse
 

@@ -58,7 +58,7 @@ class Group:
         played.on_share_group_heartbeat = self._beat
         played.on_share_fetch = self._fetch
         played.on_share_acknowledge = lambda node, request: ShareAcknowledgeResponse(
-            throttle_time_ms=0, error_code=0, acquisition_lock_timeout_ms=30_000, responses=[], node_endpoints=[]
+            error_code=0, acquisition_lock_timeout_ms=30_000, responses=[], node_endpoints=[]
         )
 
     def said(self) -> dict[tuple[int, int], int]:
@@ -91,7 +91,6 @@ class Group:
     def _beat(self, node: int, request: Any) -> object:
         rows = [TopicPartitions(topic_id=self.topic_id, partitions=sorted(self._played.topics["orders"]))]
         return ShareGroupHeartbeatResponse(
-            throttle_time_ms=0,
             error_code=0,
             member_id=request.member_id,
             member_epoch=1,
@@ -112,7 +111,6 @@ class Group:
             if answers:
                 topics.setdefault(topic_id, []).append(row_of(index, *answers.pop(0)))
         return ShareFetchResponse(
-            throttle_time_ms=0,
             error_code=0,
             acquisition_lock_timeout_ms=30_000,
             responses=[ShareFetchableTopicResponse(topic_id=id_, partitions=rows) for id_, rows in topics.items()],

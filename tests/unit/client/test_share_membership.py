@@ -66,7 +66,6 @@ class Group:
 
 def _reply(epoch: int = 0, assignment: Assignment | None = None, error_code: int = 0) -> object:
     return ShareGroupHeartbeatResponse(
-        throttle_time_ms=0,
         error_code=error_code,
         error_message=None,
         member_id="m",

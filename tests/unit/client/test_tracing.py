@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 
 import pytest
@@ -9,7 +10,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from kavka.client.tracing import processing, received, with_trace
+from kavka.client.producer import Producer
+from kavka.client.tracing import ProducerOptions, processing, received, with_trace
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -32,6 +34,11 @@ def provider(spans: InMemorySpanExporter) -> TracerProvider:
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(spans))
     return provider
+
+
+def test_a_traced_producer_has_all_options_of_a_producer() -> None:
+    options = inspect.signature(Producer).parameters
+    assert ["bootstrap", *ProducerOptions.__annotations__] == list(options)
 
 
 def test_a_record_is_worked_on_in_the_trace_of_its_producer(

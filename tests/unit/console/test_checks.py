@@ -72,6 +72,11 @@ def test_a_healthy_cluster_has_a_good_word_for_each_area() -> None:
         (replace(WELL, quorum=voters(NOW, NOW, -1)), Level.WARNING, "the loss of one more voter stops the cluster"),
         (replace(WELL, quorum=voters(NOW)), Level.WARNING, "the loss of one more voter stops the cluster"),
         (replace(WELL, topics=topic((-1, (1,)))), Level.PROBLEM, "1 (orders-0) without a leader"),
+        (
+            replace(WELL, reached=[*nodes(2), Reached(Node(3, "b", 1, None), "refused")], topics=topic((3, (1, 2, 3)))),
+            Level.PROBLEM,
+            "1 (orders-0) led by a node that cannot be reached",
+        ),
         (replace(WELL, topics=topic((1, (1,)))), Level.PROBLEM, "below min.insync.replicas"),
         (replace(WELL, topics=topic(*[(1, (1, 2))] * 7)), Level.WARNING, "orders-4 and 2 more) under-replicated"),
         (replace(WELL, dirs=disk(8)), Level.WARNING, "/data of node 1 has 8% left"),

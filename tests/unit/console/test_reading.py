@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from kavka.client import ConsumerRecord
@@ -62,11 +64,11 @@ def test_values_that_are_no_json_have_no_fields(value: bytes | None) -> None:
 
 def test_a_record_with_many_headers_shows_some() -> None:
     headers = tuple((f"h{number}", b"x" * 5000) for number in range(1000))
-    found = shown(RECORD._replace(headers=headers))
+    found = asyncio.run(shown(RECORD._replace(headers=headers)))
     assert len(found.headers) == 50
     assert all(len(content.text) <= 512 for _, content in found.headers)
 
 
 def test_of_records_of_one_moment_the_last_are_the_newest() -> None:
-    records = [shown(RECORD._replace(offset=offset)) for offset in range(10)]
+    records = [asyncio.run(shown(RECORD._replace(offset=offset))) for offset in range(10)]
     assert [record.offset for record in newest(records, 3)] == [9, 8, 7]

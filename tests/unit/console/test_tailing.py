@@ -27,7 +27,7 @@ def test_a_tail_is_given_back_even_if_it_never_began() -> None:
         await asyncio.sleep(0)
 
     with pytest.raises(OSError, match="is gone"):
-        asyncio.run(EventStream(events(), lambda: over.append(True))({}, receive, gone))
+        asyncio.run(EventStream(events(), lambda: over.append(True), asyncio.Event())({}, receive, gone))
     assert over == [True]
-    asyncio.run(EventStream(events(), lambda: over.append(True))({}, receive, taken))
+    asyncio.run(EventStream(events(), lambda: over.append(True), asyncio.Event())({}, receive, taken))
     assert over == [True, True]

@@ -35,6 +35,13 @@ def test_those_without_a_name_are_not_those_with_none(ledgers):
     assert values(ledger) == {((("user", None),), PRODUCE): 1.0, (both, PRODUCE): 2.0}
 
 
+def test_the_largest_number_of_bytes_is_a_quota_as_it_is_sent(ledgers):
+    largest = float((1 << 63) - 1)
+    ledger = ledgers()
+    assert ledger.alter_client_quotas([Alteration(ALICE, [(PRODUCE, largest)])]) == [None]
+    assert values(ledger) == {(ALICE, PRODUCE): largest}
+
+
 def test_what_is_only_asked_for_is_not_written(ledgers):
     ledger = ledgers()
     assert ledger.alter_client_quotas([Alteration(ALICE, [(PRODUCE, 1000.0)])], validate_only=True) == [None]
@@ -68,6 +75,17 @@ def test_what_means_nothing_is_refused_alone(ledgers, entity, ops):
     assert isinstance(refused, InvalidRequest)
     assert done is None
     assert set(values(ledger)) == {((("user", "bob"),), "request_percentage")}
+
+
+def test_the_name_of_a_host_is_kept_as_it_is(ledgers):
+    ledger = ledgers()
+    rate = [("connection_creation_rate", 1.0)]
+    first, second = ledger.alter_client_quotas(
+        [Alteration((("ip", name),), rate) for name in ("web", "db")], hosts={"web"}
+    )
+    assert first is None
+    assert isinstance(second, InvalidRequest)
+    assert set(values(ledger)) == {((("ip", "web"),), "connection_creation_rate")}
 
 
 def test_an_entity_is_altered_once_in_a_request(ledgers):

@@ -186,6 +186,13 @@ def test_adding_partitions_can_be_tried_without_doing_it(node):
     assert len(node.image.topics.by_name["a"].partitions) == 1
 
 
+def test_the_catalogue_of_remote_segments_gets_no_more_partitions(node):
+    node.topic("__remote_log_metadata", partitions=2)
+    outcome = node.create_partitions([NewPartitions("__remote_log_metadata", 4)])["__remote_log_metadata"]
+    assert code(outcome) == 37  # INVALID_PARTITIONS: what it remembers would be looked for elsewhere
+    assert len(node.image.topics.by_name["__remote_log_metadata"].partitions) == 2
+
+
 def test_added_partitions_keep_the_topics_replication_factor(three):
     three.topic("a", replication=3)
     three.create_partitions([NewPartitions("a", 2)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import strategies as st
 
 from kavka.coordinator.assignors.spec import MemberSpec
@@ -15,7 +17,7 @@ WANTS = st.sets(st.sampled_from([A, B, C])).map(frozenset)
 def spread(counts, members):
     """Some earlier assignment, of whatever quality: partitions that are no more among it."""
     names = sorted(members)
-    given_ = {name: {} for name in names}
+    given_: Any = {name: {} for name in names}
     for topic_id, count in counts.items():
         for partition in range(count + 1):
             mine = given_[names[(partition * 7 + count) % len(names)]]

@@ -6,6 +6,7 @@ What a player owns is what it reads. Two that own one partition at once are the 
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 from coordinator.shards import assigned, subscription, unassigned
 
@@ -250,7 +251,7 @@ class Classic(Player):
             (one.topic, each): id_ for id_, found in said.items() for one in found.owned_partitions
             for each in one.partitions
         }  # fmt: skip
-        given = {id_: {} for id_ in said}
+        given: Any = {id_: {} for id_ in said}
         for topic in sorted({topic for found in said.values() for topic in found.topics}):
             image = self.shard.topics.image.topics.by_name.get(topic)
             ids = sorted(id_ for id_, found in said.items() if topic in found.topics)
@@ -270,7 +271,7 @@ class Cooperative(Classic):
 
 def check_owners(players):
     """No partition may have two owners."""
-    owners = {}
+    owners: dict[Any, Any] = {}
     for player in players:
         for partition in player.partitions if player.alive else ():
             assert partition not in owners, f"{owners[partition]} and {player.name} both own {partition}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
+from typing import Any
 
 from kavka.coordinator.classic.embedded import (
     ConsumerProtocolSubscription,
@@ -61,7 +62,7 @@ class Topics:
 
     def __init__(self):
         self.image = EMPTY
-        self.created = Counter()
+        self.created: Counter[Any] = Counter()
 
     def change(self, *records):
         self.image, delta = apply(self.image, records, self.image.offset + 1, 1)
@@ -408,7 +409,7 @@ class Shard:
         return self.machine.kind(ConsumerKind).describe(groups)
 
     def listed(self, states=(), types=()):
-        found = self.machine.list_groups(states, types)
+        found = self.machine.list_groups(self.machine.state.groups, states, types)
         return {each.group_id: (each.group_state, each.group_type, each.protocol_type) for each in found}
 
 

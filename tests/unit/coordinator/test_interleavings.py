@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from coordinator.players import Classic, Cooperative, Modern, all_partitions, check_owners, settle, stay_alive
 from coordinator.shards import Shard
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 
 from kavka.coordinator.consumer.state import ConsumerGroup
 
-TOPICS = (["a"], ["a", "b"], ["b"], ["a", "b", "c"], [])
+TOPICS: Any = (["a"], ["a", "b"], ["b"], ["a", "b", "c"], [])
 
 PLAYERS = 5
 OFTEN = ["go_on"] * 4 + ["everybody"] * 3 + ["start"] * 4 + ["beat", "work", "leave", "crash", "wait", "wait", "wait"]

@@ -52,3 +52,8 @@ def test_a_groups_own_settings_are_bounded_and_must_be_numbers():
         "share.session.timeout.ms": "1",
     }
     assert settings().of_group(texts) == GroupSettings(60_000, 5_000, 0)
+
+
+def test_what_the_node_says_is_bounded_too():
+    interval = settings(group_consumer_assignment_interval_ms="15001")  # the cluster's, from before the limit
+    assert interval.of_group({}).assignment_interval_ms == 15_000

@@ -317,3 +317,36 @@ def test_a_fetch_names_so_many_partitions_at_most(frames: Any, version: int, top
     body = written(made(m.FetchRequest, replica_id=-1, isolation_level=0, **fields))
     with pytest.raises(MalformedMessage, match="a Fetch of more than"):
         frames.parse_fetch(body, 0, len(body), version)
+
+
+def frames_of(*heads: tuple[int, bytes]) -> tuple[bytes, list[tuple[int, int]]]:
+    """Requests of an API (its key) with a client id (its size included), and where each of them is."""
+    data, bounds = b"", []
+    for key, client_id in heads:
+        body = struct.pack(">hhi", key, 9, 1) + client_id + b"rest"
+        bounds.append((len(data), len(data) + len(body)))
+        data += body
+    return data, bounds
+
+
+@pytest.mark.parametrize(
+    ("heads", "sole"),
+    [
+        ([(0, b"\0\3app")], (0, "app")),
+        ([(0, b"\0\3app")] * 3, (0, "app")),
+        ([(0, b"\xff\xff")] * 2, (0, "")),
+        ([(0, b"\0\0")] * 2, (0, "")),
+        ([(12, b"\0\3app")] * 2, (12, "app")),
+        ([], None),
+        ([(0, b"\0\3app"), (1, b"\0\3app")], None),
+        ([(0, b"\0\3app"), (0, b"\0\3apq")], None),
+        ([(0, b"\0\3app"), (0, b"\0\2ap")], None),
+        ([(0, b"\xff\xfe")], None),
+        ([(0, b"\0\xff")], None),
+        ([(0, b"\0\1\xff")], None),
+    ],
+)
+def test_requests_of_one_kind_and_client_are_known_as_such(
+    frames: Any, heads: list[tuple[int, bytes]], sole: tuple[int, str] | None
+) -> None:
+    assert frames.sole_client(*frames_of(*heads)) == sole

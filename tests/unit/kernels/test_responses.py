@@ -147,6 +147,9 @@ class File:
 
     def unpin(self) -> None: ...
 
+    def read_at(self, position, length):
+        raise AssertionError("it is sent, not read")
+
 
 def test_a_file_in_a_fetch_response_stays_a_piece_and_is_counted(responses: Any) -> None:
     piece = FileSlice(File(), 100, 5000)
@@ -184,7 +187,7 @@ def test_a_produce_response_has_the_bytes_of_the_generic_codec(responses: Any, v
         throttle_time_ms=4,
     )
     topic = Uuid(TOPIC_ID.bytes) if version >= 13 else "t"
-    rows = [(2, 0, 77, -1, 5), (3, 87, -1, 9, -1, [], "no", None)]
+    rows: Any = [(2, 0, 77, -1, 5), (3, 87, -1, 9, -1, [], "no", None)]
     expected = b"".join(encode_response(0, version, 42, generic))
     assert responses.encode_produce_response(version, 42, [(topic, rows)], 4) == expected
 

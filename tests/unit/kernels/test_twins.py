@@ -340,6 +340,27 @@ def test_splitting_is_the_same(data: bytes, bounds: tuple[int, int], max_frame: 
     assert_same(_frames, plain_frames, "split", data, 0, len(data), max_frame)
 
 
+PRODUCES = st.lists(
+    st.tuples(
+        st.sampled_from([0, 0, 0, 1]),
+        INT16 | st.sampled_from([-1, 0, 1, 2]),
+        st.sampled_from([b"", b"a", b"ab", b"\xff"]),
+    ),
+    max_size=4,
+)
+
+
+@THOROUGH
+@given(PRODUCES, st.integers(-2, 3), st.integers(-2, 3))
+def test_finding_the_sole_client_is_the_same(requests: list[Any], before: int, after: int) -> None:
+    data, frames = b"", []
+    for key, size, rest in requests:
+        body = key.to_bytes(2, "big") + bytes(6) + size.to_bytes(2, "big", signed=True) + rest
+        frames.append((len(data) + before, len(data) + len(body) + after))
+        data += body
+    assert_same(_frames, plain_frames, "sole_client", data, frames)
+
+
 PAIR32 = st.none() | st.just((-1, -1)) | st.tuples(INT32, INT32)
 ENDPOINTS = st.lists(st.tuples(INT32, NAME, INT32, st.none() | NAME), max_size=3)
 

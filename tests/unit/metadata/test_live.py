@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kavka.metadata.delta import apply
@@ -21,7 +23,7 @@ class Cluster:
         texts = {name.replace("_", "."): str(value) for name, value in static.items()}
         self.image = EMPTY
         self.live = LiveSettings(NODE, broker_values(texts))
-        self.heard = []
+        self.heard: list[Any] = []
         self.live.subscribe(self.heard.append)
 
     def set(self, kind, name, **configs):

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.metadata.names import collision_key, is_internal, is_valid_topic_name, validate_topic_name
+from kavka.metadata.names import (
+    collision_key,
+    is_internal,
+    is_valid_topic_name,
+    is_write_protected,
+    may_write,
+    validate_topic_name,
+)
 from kavka.model.errors import InvalidTopicException
 
 
@@ -32,3 +39,24 @@ def test_only_the_coordinators_topics_are_internal():
     assert is_internal("__consumer_offsets")
     assert not is_internal("__cluster_metadata")
     assert not is_internal("orders")
+
+
+@pytest.mark.parametrize(
+    ("topic", "writer"),
+    [
+        ("__consumer_offsets", "__admin_client"),
+        ("__transaction_state", "__admin_client"),
+        ("__share_group_state", "__admin_client"),
+        ("__kavka_audit", "__kavka_audit_client_1"),
+        ("__remote_log_metadata", "__remote_log_metadata_client_1_producer"),
+    ],
+)
+def test_topics_that_only_brokers_write(topic, writer):
+    assert is_write_protected(topic)
+    assert may_write(writer, topic)
+    assert not may_write("orders-app", topic)
+
+
+@pytest.mark.parametrize("topic", ["orders", "_schemas", "__cluster_metadata"])
+def test_other_topics_are_for_clients(topic):
+    assert not is_write_protected(topic)

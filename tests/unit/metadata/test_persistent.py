@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.metadata.image.persistent import GONE, PersistentMap
+from kavka.metadata.image.persistent import GONE, Gone, PersistentMap
 
 CHANGES = st.lists(
     st.dictionaries(st.integers(0, 60), st.one_of(st.integers(), st.just(GONE)), max_size=8), max_size=40
@@ -55,3 +55,13 @@ def test_a_change_does_not_copy_the_base():
     for number in range(1000):
         after = after.changed({-number: number})
     assert len(after._over) <= 16 + 2 * 105
+
+
+def test_what_differs_is_told_exactly_also_where_the_base_is_another_one() -> None:
+    before = PersistentMap({number: str(number) for number in range(100)})
+    changes: dict[int, str | Gone] = dict.fromkeys(range(50), "new") | dict.fromkeys(range(60, 70), GONE)
+    after = before.changed({**changes, 1000: "added"})
+    assert after._base is not before._base
+    assert sorted(after.differing(before)) == [*range(50), *range(60, 70), 1000]
+    assert sorted(before.differing(after)) == [*range(50), *range(60, 70), 1000]
+    assert list(before.differing(PersistentMap(before))) == []

@@ -46,6 +46,9 @@ class OpenFile:
     def unpin(self):
         self.pins -= 1
 
+    def read_at(self, position, length):
+        raise AssertionError("it is sent, not read")
+
 
 class Script:
     """A dispatcher: `slow` opens a slot, `alone` an exclusive one, `bad` and `fault` raise; the rest is echoed."""

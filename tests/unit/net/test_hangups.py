@@ -22,7 +22,9 @@ from kavka.net.server import Server, SocketOptions, bind
 CLIENTS = 200
 FREE_WITHIN_SECONDS = 2
 LARGE_FRAME = 16 << 20
-ANSWER = b"x" * (4 << 20)
+ANSWER_BYTES = 1 << 20
+SENT_BYTES = 64 << 10
+"""How much of its answer a client that does not read is sent."""
 
 
 def frame(body: bytes) -> bytes:
@@ -59,8 +61,9 @@ def run(request):
 
 @contextlib.asynccontextmanager
 async def serving(dispatch):
-    listener = bind("PLAINTEXT", "127.0.0.1", 0, SocketOptions(backlog=CLIENTS))
-    server = Server([listener], dispatch, ConnectionLimits(queued_bytes=1 << 30), SocketOptions(), SystemClock())
+    options = SocketOptions(send_buffer_bytes=SENT_BYTES, backlog=CLIENTS)
+    listener = bind("PLAINTEXT", "127.0.0.1", 0, options)
+    server = Server([listener], dispatch, ConnectionLimits(queued_bytes=1 << 30), options, SystemClock())
     task = asyncio.ensure_future(server.run())
     await asyncio.sleep(0)
     try:
@@ -111,15 +114,16 @@ def test_clients_that_reset_within_a_large_frame_leave_nothing_behind(run, buffe
 
 def test_clients_that_reset_with_unread_answers_leave_nothing_behind(run):
     served = []
+    answer = frame(bytes(ANSWER_BYTES))
 
     def dispatch(connection, buffer, start, end):
         served.append(connection.session.id)
-        return frame(ANSWER)
+        return answer
 
     async def test():
         async with serving(dispatch) as (server, port):
             before = descriptors()
-            clients = [connect(port) for _ in range(CLIENTS // 10)]
+            clients = [connect(port) for _ in range(CLIENTS)]
             for client in clients:
                 client.sendall(frame(b"?") * 2)  # the second is behind what the first is not sent of
             await until(lambda: len(set(served)) == len(clients))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kavka.model.clock import ManualClock
+from kavka.model.errors import KafkaError
 from kavka.net.connection import Connection
 from kavka.net.limits import ConnectionLimits
 from kavka.net.lobby import Lobby
@@ -90,6 +91,7 @@ class World:
     def __init__(self, server: Server, port: int, logins: Logins, clock: ManualClock) -> None:
         self.server, self.port, self.logins, self.clock = server, port, logins, clock
         self.admitted: list[str] = []
+        self.told: list[tuple[str, str, KafkaError | None, str]] = []
 
     @contextlib.asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
@@ -105,7 +107,7 @@ async def serving(
     *, max_reauth_ms: int = 0, expires_at_ms: int | None = None, timeout_ms: int = 60_000, limit: int = 100
 ) -> AsyncIterator[World]:
     clock = ManualClock()
-    users = Credentials({"bob": CREDENTIAL}.get, lambda _: None, b"secret")
+    users = Credentials({"bob": CREDENTIAL}.get, lambda _: None, lambda: b"secret")
 
     def plain(session: Session) -> PlainServer:
         if expires_at_ms is not None:
@@ -123,6 +125,7 @@ async def serving(
         lobby=Lobby("SASL_PLAINTEXT", timeout_ms, limit),
         clock=clock,
         admit=lambda session: world.admitted.append(session.principal),
+        tell=lambda session, mechanism, refused, why: world.told.append((session.principal, mechanism, refused, why)),
     )
     listener = replace(bind("SASL", "127.0.0.1", 0, SocketOptions()), welcome=logins.welcome)
     server = Server([listener], whoami, ConnectionLimits(), SocketOptions(), clock)
@@ -151,7 +154,9 @@ def test_a_client_that_proves_who_it_is_is_served(version: int) -> None:
             assert (answer.error_code, answer.auth_bytes, answer.session_lifetime_ms) == (0, b"", 0)
             assert await client.raw(b"who am I?") == b"User:alice"
             assert world.admitted == ["User:alice"]
+            assert [(who, refused) for who, _, refused, _ in world.told] == [("User:alice", None)]
             assert len(world.logins.lobby) == 0
+            assert (world.logins.succeeded, world.logins.failed) == ({"PLAIN": 1}, {})
 
     run(test)
 
@@ -166,7 +171,7 @@ def test_tokens_have_no_headers_after_a_handshake_of_version_0() -> None:
             await client.handshake(version=0)
             client.send(b"\0alice\0looking glass")
             assert await client.hung_up_on()
-            assert world.logins.failed == 1
+            assert world.logins.failed == {"PLAIN": 1}
 
     run(test)
 
@@ -232,6 +237,7 @@ def test_whatever_else_comes_first_reaches_nobody(said: bytes) -> None:
             client.writer.write(said + frame(b"who am I?"))
             assert b"User:" not in await client.reader.read()
             assert not world.admitted
+            assert all(refused is not None for _, _, refused, _ in world.told)
 
     run(test)
 

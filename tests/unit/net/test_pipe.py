@@ -6,6 +6,7 @@ import asyncio
 import os
 import struct
 from collections import deque
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from kavka.model.errors import MalformedMessage, NetworkException
 from kavka.model.types import FileSlice
 from kavka.net.buffers import SHARED_BUFFER_BYTES
 from kavka.net.limits import ConnectionLimits
-from kavka.net.pipe import WINDOW_BYTES, pipe
+from kavka.net.pipe import UPDATE_BYTES, WINDOW_BYTES, pipe
 from kavka.net.responses import PENDING
 from kavka.net.server import Server, SocketOptions
 
@@ -41,6 +42,9 @@ class File:
 
     def unpin(self):
         self.pins -= 1
+
+    def fileno(self):
+        raise AssertionError("it has no descriptor")
 
 
 class Client(asyncio.BufferedProtocol):
@@ -73,7 +77,7 @@ class Network:
     """Carries what it is given when it is told to."""
 
     def __init__(self):
-        self.under_way = deque()
+        self.under_way: deque[Any] = deque()
 
     def __call__(self, arrive):
         self.under_way.append(arrive)
@@ -255,10 +259,23 @@ def test_that_a_client_has_room_again_is_carried_as_its_bytes_are():
     async def scenario():
         network = Network()
         client, end = pipe(Client(), to_server=network)
-        end._on_its_way = 10
+        end._on_its_way = UPDATE_BYTES + 10
+        client.arrived(bytes(UPDATE_BYTES - 10))
+        assert not network.under_way  # it is told once in a while, not with every answer
         client.arrived(b"0123456789")
         before = end._on_its_way
         network.under_way.popleft()()
         return before, end._on_its_way
 
-    assert asyncio.run(scenario()) == (10, 0)
+    assert asyncio.run(scenario()) == (UPDATE_BYTES + 10, 10)
+
+
+def test_what_is_sent_together_arrives_together_up_to_the_next_file():
+    async def scenario():
+        network = Network()
+        _, end = pipe(Client(), to_client=network)
+        end.out.extend([b"head", bytearray(b"er"), FileSlice(File(b"records"), 0, 7), memoryview(b"tail")])
+        end.flush()
+        return [arrival.args[0] for arrival in network.under_way]
+
+    assert asyncio.run(scenario()) == [b"header", b"records", b"tail"]

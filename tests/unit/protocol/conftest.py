@@ -39,7 +39,7 @@ class Maker:
         self.draw = random.Random(seed)
 
     def struct(self, cls: type, depth: int = 0) -> Any:
-        made = build_default(cls)
+        made: Any = build_default(cls)
         for field in fields_of(cls):
             if self.version in field.versions:
                 setattr(made, field.name, self.field(field, depth))

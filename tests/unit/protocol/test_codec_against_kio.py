@@ -17,7 +17,7 @@ import pytest
 from kavka.model.types import Uuid
 from kavka.protocol.compiler import decode, encode
 from kavka.protocol.registry import API, OURS
-from kavka.protocol.schema import Array, Field, Struct, declared, fields_of
+from kavka.protocol.schema import OWN_TAGS, Array, Field, Struct, declared, fields_of, new_default, replace
 from kavka.protocol.schemas import control_records
 
 kio_index = pytest.importorskip("kio.schema.index", reason="kio is not installed")
@@ -57,7 +57,7 @@ def test_ours_and_kio_give_and_take_the_same_bytes(
             elif (cls.__name__, version) in LEFT_OUT:
                 unknown.append(f"{cls.__name__} v{version}: {LEFT_OUT[cls.__name__, version]}")
             else:
-                messages += sum(compare(ours, theirs, version) for ours in samples(cls, version))
+                messages += sum(compare(without_own(ours), theirs, version) for ours in samples(cls, version))
                 compared += 1
     with capsys.disabled():
         print(f"\nours = kio for {compared} pairs of message and version, {messages} messages; left out: {unknown}")  # noqa: T201
@@ -86,6 +86,20 @@ def kio_class(name: str, cls: type, version: int) -> Any:
     return next((resolve_name(path) for each, path in by_kind.items() if each.name == kind), None)
 
 
+def without_own(message: Any) -> Any:
+    """A message without what Kafka does not have."""
+    changes: dict[str, Any] = {}
+    for field in fields_of(type(message)):
+        value = getattr(message, field.name)
+        if field.tag is not None and field.tag >= OWN_TAGS:
+            changes[field.name] = new_default(field)
+        elif isinstance(field.type, Struct) and value is not None:
+            changes[field.name] = without_own(value)
+        elif isinstance(field.type, Array) and isinstance(field.type.element, Struct) and value is not None:
+            changes[field.name] = [without_own(item) for item in value]
+    return replace(message, **changes)
+
+
 def compare(ours: Any, kio_type: Any, version: int) -> int:
     """Encode with both, decode with both what the other encoded."""
     from kio.serial import entity_reader, entity_writer
@@ -102,7 +116,11 @@ def compare(ours: Any, kio_type: Any, version: int) -> int:
 
 def as_kio(ours: Any, kio_type: Any, version: int) -> Any:
     """The same message as an object of kio's."""
-    mine = [field for field in fields_of(type(ours)) if version in field.versions]
+    mine = [
+        field
+        for field in fields_of(type(ours))
+        if version in field.versions and (field.tag is None or field.tag < OWN_TAGS)
+    ]
     theirs = dataclasses.fields(kio_type)
     assert [plain_name(field.name) for field in mine] == [plain_name(field.name) for field in theirs]
     return kio_type(

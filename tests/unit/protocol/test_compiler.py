@@ -50,6 +50,9 @@ class SegmentFile:
     def unpin(self) -> None:
         """Nothing to close."""
 
+    def read_at(self, position, length):
+        raise AssertionError("it is sent, not read")
+
 
 def fetched(*records: Any) -> FetchResponse:
     """A response with these record sets, one to a partition."""
@@ -57,7 +60,7 @@ def fetched(*records: Any) -> FetchResponse:
         PartitionData(partition_index=n, error_code=0, high_watermark=5, aborted_transactions=None, records=each)
         for n, each in enumerate(records)
     ]
-    return FetchResponse(throttle_time_ms=0, responses=[FetchableTopicResponse(topic="t", partitions=partitions)])
+    return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=partitions)])
 
 
 def finish(steps: Generator[None, None, Any]) -> tuple[Any, int]:

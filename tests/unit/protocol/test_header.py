@@ -65,7 +65,7 @@ def test_a_version_that_we_do_not_have_still_has_a_header() -> None:
 
 
 def test_responses_have_their_size_and_header_before_them() -> None:
-    answer = HeartbeatResponse(throttle_time_ms=0, error_code=27)
+    answer = HeartbeatResponse(error_code=27)
     assert encode_response(ApiKey.HEARTBEAT, 3, 9, answer) == [bytes.fromhex("0000000a 00000009 00000000 001b")]
     assert encode_response(ApiKey.HEARTBEAT, 4, 9, answer) == [bytes.fromhex("0000000c 00000009 00 00000000 001b 00")]
 
@@ -89,13 +89,16 @@ class SegmentFile:
     def unpin(self) -> None:
         """Nothing to close."""
 
+    def read_at(self, position, length):
+        raise AssertionError("it is sent, not read")
+
 
 def test_a_fetch_response_keeps_its_slices_and_counts_them() -> None:
     piece = FileSlice(SegmentFile(), 0, 1_000_000)
     partition = PartitionData(
         partition_index=0, error_code=0, high_watermark=5, aborted_transactions=None, records=piece
     )
-    answer = FetchResponse(throttle_time_ms=0, responses=[FetchableTopicResponse(topic="t", partitions=[partition])])
+    answer = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[partition])])
     pieces = encode_response(ApiKey.FETCH, 12, 3, answer)
     assert piece in pieces
     head = pieces[0]

@@ -53,7 +53,7 @@ def test_files_in_a_response_stay_files():
     records = FileSlice(File(), 0, 100)
     row = PartitionData(partition_index=0, error_code=0, high_watermark=1, aborted_transactions=None, records=records)
     topic = FetchableTopicResponse(topic="orders", partitions=[row])
-    pieces = encode_response(ApiKey.FETCH, 12, 5, FetchResponse(throttle_time_ms=0, responses=[topic]))
+    pieces = encode_response(ApiKey.FETCH, 12, 5, FetchResponse(responses=[topic]))
     answer = with_throttle_time(ApiKey.FETCH, 12, pieces, 12_345)
     assert [len(piece) for piece in answer] == [len(piece) for piece in pieces]
     assert [piece for piece in answer if isinstance(piece, FileSlice)] == [records]

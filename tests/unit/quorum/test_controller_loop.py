@@ -116,6 +116,23 @@ def test_an_error_of_the_machine_reaches_the_caller_and_changes_nothing(node):
     asyncio.run(scenario())
 
 
+def test_a_refusal_by_what_is_not_committed_waits_for_it(node, creating):
+    async def scenario():
+        async with node.running(register=True) as loop:
+            writing = asyncio.ensure_future(creating(loop, "a"))
+            await asyncio.sleep(0)
+
+            def refuse(machine, now_ms):
+                raise TopicAlreadyExists("a" if "a" in machine.image.topics.by_name else "something else")
+
+            with pytest.raises(TopicAlreadyExists, match=r"^a$"):
+                await loop.submit(refuse)
+            assert "a" in loop.image.topics.by_name
+            await writing
+
+    asyncio.run(scenario())
+
+
 def test_after_the_end_nothing_is_taken(node):
     async def scenario():
         async with node.running() as loop:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from kavka.kernels.batches import scan
 from kavka.metadata.image import ConfigResource
 from kavka.metadata.records import encode_record
 from kavka.metadata.records.settings import ConfigRecord
@@ -112,6 +113,16 @@ def test_a_damaged_batch_is_never_passed_over_in_silence(node, clean):
         loop = node.loop()
         loop.start(accept_loss=True)
     loop.close()
+
+
+def test_a_segment_that_is_gone_is_not_skipped(node):
+    asyncio.run(live(node, [NoOpRecord()], [NoOpRecord()]))
+    (path,) = [f"{node.log_dir}/{name}" for name in node.disk.listdir(node.log_dir) if name.endswith(".log")]
+    data = node.disk.read_file(path)
+    batches = scan(data)
+    node.disk.write_file(path, data[: batches[-2].position] + data[batches[-1].position :])
+    with pytest.raises(KafkaStorageError, match=r"offsets \d+ to \d+ are missing"):
+        node.loop().start(clean=True)
 
 
 def test_a_record_that_contradicts_the_others_ends_the_run(node):

@@ -299,3 +299,16 @@ def test_levels_that_cannot_be_are_refused(release, features, dynamic, why):
 def test_a_feature_option_has_its_form(text):
     with pytest.raises(FormatError, match="NAME=LEVEL"):
         parse_features([text])
+
+
+def test_directories_of_two_clusters_are_both_named_for_either_may_be_damaged(first_dir, second_dir):
+    formatted(first_dir, second_dir)
+    path = f"{first_dir}/meta.properties"
+    with open(path) as file:
+        text = file.read()
+    with open(path, "w") as file:
+        file.write(text.replace(CLUSTER, str(random_id())))
+    with pytest.raises(FormatError) as refused:
+        check_dirs(DISK, [first_dir, second_dir], first_dir, node_id=1)
+    assert first_dir in str(refused.value)
+    assert second_dir in str(refused.value)

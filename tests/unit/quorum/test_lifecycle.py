@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
@@ -84,13 +85,11 @@ class Controller:
 
 
 def registered(epoch=7, code=0):
-    return BrokerRegistrationResponse(throttle_time_ms=0, error_code=code, broker_epoch=epoch)
+    return BrokerRegistrationResponse(error_code=code, broker_epoch=epoch)
 
 
 def beat(*, code=0, fenced=False, leave=False):
-    return BrokerHeartbeatResponse(
-        throttle_time_ms=0, error_code=code, is_caught_up=True, is_fenced=fenced, should_shut_down=leave
-    )
+    return BrokerHeartbeatResponse(error_code=code, is_caught_up=True, is_fenced=fenced, should_shut_down=leave)
 
 
 def lifecycle(controller, metadata, **options):
@@ -206,7 +205,7 @@ def test_a_controller_that_is_not_let_in_says_so_once(caplog, monkeypatch):
 def test_a_broker_does_not_outlive_its_last_directory():
     async def work():
         controller = Controller(beat(fenced=True))
-        lost = []
+        lost: list[Any] = []
         running = asyncio.create_task(lifecycle(controller, Metadata(), offline=lambda: lost).run())
         await controller.beat.wait()
         lost += [Uuid(b"d" * 16), Uuid(b"e" * 16)]
@@ -219,7 +218,7 @@ def test_a_broker_does_not_outlive_its_last_directory():
 def test_a_lost_directory_is_told_at_once_and_a_broker_that_cannot_tell_of_it_ends():
     async def work():
         controller = Controller(beat())
-        lost = []
+        lost: list[Any] = []
         options = {"heartbeat_ms": 60_000, "failure_timeout_ms": 30, "offline": lambda: lost}
         life = lifecycle(controller, Metadata(), **options, cordoned=lambda: [LIFE])
         life.take_over(7)
@@ -279,7 +278,7 @@ def test_a_broker_does_not_wait_for_controllers_that_are_gone(monkeypatch):
 def test_a_controller_registers_until_the_cluster_knows_it():
     async def work():
         metadata = Metadata()
-        done = ControllerRegistrationResponse(throttle_time_ms=0, error_code=0, error_message=None)
+        done = ControllerRegistrationResponse(error_code=0, error_message=None)
         controller = Controller(RequestTimedOut("later"), done)
         running = asyncio.create_task(ControllerMembership(metadata, controller, registration()).run())
         while len(controller.asked) < 2:

@@ -22,9 +22,7 @@ class Channel:
         self.asked.append((request.broker_id, request.broker_epoch))
         await asyncio.sleep(0)
         first = 10 * len(self.asked)
-        return AllocateProducerIdsResponse(
-            throttle_time_ms=0, error_code=self.code, producer_id_start=first, producer_id_len=2
-        )
+        return AllocateProducerIdsResponse(error_code=self.code, producer_id_start=first, producer_id_len=2)
 
 
 def test_a_block_is_asked_for_in_the_name_of_the_broker_and_used_up_before_the_next():

@@ -55,7 +55,7 @@ class Channel:
                     replication_factor=2,
                 )
             )
-        return CreateTopicsResponse(throttle_time_ms=0, topics=rows)
+        return CreateTopicsResponse(topics=rows)
 
 
 def test_created_topics_are_known_here_before_anybody_is_told():

@@ -124,8 +124,8 @@ def test_a_refusal_as_a_whole_is_no_answer():
         refused = {"error_code": InconsistentClusterId.code, "topics": []}
         assert SENDER.read(kind(**refused), 0) is None
     _, kind = SENDER.write(2, Fetch(5, ME, 17, 4))
-    assert SENDER.read(kind(throttle_time_ms=0, error_code=104, responses=[]), 17) is None
-    assert SENDER.read(kind(throttle_time_ms=0, error_code=0, responses=[]), 17) is None
+    assert SENDER.read(kind(error_code=104, responses=[]), 17) is None
+    assert SENDER.read(kind(error_code=0, responses=[]), 17) is None
 
 
 @pytest.mark.parametrize(("message", "read"), REQUESTS[:5])

@@ -25,7 +25,8 @@ from kavka.records import validate as validation
 from kavka.records.batch import Record, records
 from kavka.records.builder import build_batch
 from kavka.records.control import txn_marker_batch
-from kavka.records.validate import ProduceRules, RecordsRejected, TimestampsRejected, Validation
+from kavka.records.rejections import RecordsRejected, TimestampsRejected
+from kavka.records.validate import ProduceRules, Validation
 from kavka.wire.compression import CODECS, NAMES, compress
 
 NOW = 1_700_000_000_000

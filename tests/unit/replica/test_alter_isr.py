@@ -39,7 +39,7 @@ class Channel:
             )
             for topic in request.topics
         ]
-        return AlterPartitionResponse(throttle_time_ms=0, error_code=self.code, topics=topics)
+        return AlterPartitionResponse(error_code=self.code, topics=topics)
 
 
 def change(topic, partition):

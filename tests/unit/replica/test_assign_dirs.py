@@ -22,7 +22,7 @@ class Channel:
 
     async def call(self, request):
         self.asked.append(request)
-        return AssignReplicasToDirsResponse(throttle_time_ms=0, error_code=self.code, directories=[])
+        return AssignReplicasToDirsResponse(error_code=self.code, directories=[])
 
 
 def test_placements_go_by_directory_and_topic():

@@ -6,14 +6,17 @@ import asyncio
 import os
 import signal
 import sys
+import threading
 
 import pytest
 
+from kavka.metadata.image import ResourceType
 from kavka.model.types import TopicPartition
 from kavka.replica import cleaner as cleaners
 from kavka.replica.cleaner import Cleaner, CompactionFailedError
 from kavka.storage import files
-from kavka.storage.checkpoint import read_offsets
+from kavka.storage.checkpoint import read_offsets, write_offsets
+from kavka.storage.compaction import compact
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -205,3 +208,83 @@ def test_the_service_outlives_any_fault(held, cleaner, monkeypatch, caplog):
 
     asyncio.run(go())
     assert "ZeroDivisionError" in caplog.text
+
+
+def set_node(held, **configs):
+    held.configure(ResourceType.BROKER, "", **configs)
+
+
+def test_as_many_logs_at_a_time_as_there_are_threads_and_changes_count_at_once(held, monkeypatch):
+    for topic in ("a", "b", "c"):
+        dirty(held, topic)
+    set_node(held, log_cleaner_threads=2, log_cleaner_backoff_ms=86_400_000)
+    under_way, done = [], asyncio.Event()
+
+    async def slow(disk, plan):
+        under_way.append(plan)
+        await done.wait()
+        raise CompactionFailedError("enough")
+
+    cleaner = Cleaner(held.replicas, held.clock, slow)
+
+    async def until(count):
+        while len(under_way) < count:
+            await asyncio.sleep(0)
+
+    async def go():
+        task = asyncio.ensure_future(cleaner.run())
+        await until(2)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert len(under_way) == 2
+        set_node(held, log_cleaner_threads=3, log_cleaner_io_max_bytes_per_second=3000)
+        cleaner.follow(held.replicas.values)
+        await until(3)
+        done.set()
+        while cleaner.busy:
+            await asyncio.sleep(0)
+        assert not task.done()
+        dirty(held, "d")  # nobody looks again for a day
+        set_node(held, log_cleaner_backoff_ms=1)
+        cleaner.follow(held.replicas.values)
+        await until(4)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(asyncio.wait_for(go(), 20))
+    assert len({plan.path for plan in under_way}) == 4
+    assert [plan.io_bytes_per_second for plan in under_way[2:]] == [1000.0, 1000.0]
+    assert [plan.dedupe_buffer_bytes for plan in under_way] == [(1 << 27) // share for share in (2, 2, 3, 3)]
+
+
+def test_two_that_are_done_at_once_write_one_checkpoint_after_the_other(held, monkeypatch):
+    dirty(held, "a"), dirty(held, "b")
+    held.configure(ResourceType.BROKER, "", log_cleaner_threads=2)
+    both_done, writing, most = threading.Event(), [], []
+
+    def write(disk, path, offsets):
+        writing.append(path)
+        most.append(len(writing))
+        both_done.wait(20)
+        write_offsets(disk, path, offsets)
+        writing.remove(path)
+
+    async def in_process(disk, plan):
+        return compact(disk, plan)
+
+    monkeypatch.setattr(cleaners, "write_offsets", write)
+    cleaner = Cleaner(held.replicas, held.clock, in_process)
+
+    async def go():
+        two = asyncio.gather(cleaner.clean_dirtiest(), cleaner.clean_dirtiest())
+        while cleaner.passes < 2:
+            await asyncio.sleep(0)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        both_done.set()
+        assert await two == [True, True]
+
+    asyncio.run(asyncio.wait_for(go(), 20))
+    assert most == [1, 1]
+    assert checkpoint(held) == {TopicPartition("a", 0): 10, TopicPartition("b", 0): 10}

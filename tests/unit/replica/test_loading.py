@@ -11,11 +11,12 @@ from kavka.metadata.image.configs import ResourceType
 from kavka.metadata.records.topics import PartitionChangeRecord
 from kavka.model.errors import KafkaStorageError
 from kavka.model.transition import Transition
-from kavka.model.types import Uuid
+from kavka.model.types import TopicPartition, Uuid
 from kavka.replica.dirs import LogDir
 from kavka.replica.loading import Loading, TwiceError
 from kavka.replica.stopping import stop_cleanly
 from kavka.storage import files
+from kavka.storage.dirs import take_clean_shutdown
 
 
 def load(held, *, clean=False, stop=False):
@@ -129,6 +130,36 @@ def test_a_log_that_cannot_be_loaded_is_left_alone_and_the_others_serve(held, ca
     assert held.replicas.find("orders", 1).leads
     assert "replica orders-0 is offline" in caplog.text
     assert names(held) == ["orders-0", "orders-1"]
+
+
+def test_a_log_that_could_not_be_recovered_is_recovered_by_a_later_start(held):
+    held.topic("orders", 2)
+    for index in (0, 1, 1):
+        held.produce(held.replicas.find("orders", index))
+    (path,) = (held.root / "orders-1").glob("*.log")
+    torn = path.read_bytes()
+    path.write_bytes(torn[:-1] + bytes([torn[-1] ^ 1]))  # of the right length, as a crash may leave it
+    held.disk.faults = {"read": "orders-1/"}
+    assert load(held)
+    held.disk.faults = {}
+    assert not held.replicas.usable(TopicPartition("orders", 1))
+    stop(held)
+    clean = take_clean_shutdown(held.disk, str(held.root)) is not None
+    assert load(held, clean=clean)
+    assert held.replicas.find("orders", 0).log.log_end_offset == 1
+    assert held.replicas.find("orders", 1).log.log_end_offset == 1
+
+
+def test_a_log_that_was_half_created_is_created_by_the_next_start(held):
+    held.disk.faults = {"create": "orders-0/00000000000000000000.log"}
+    held.topic("other")
+    with pytest.raises(KafkaStorageError):
+        held.topic("orders")
+    held.disk.faults = {}
+    stop(held)
+    clean = take_clean_shutdown(held.disk, str(held.root)) is not None
+    assert load(held, clean=clean)
+    assert held.produce(held.replicas.find("orders", 0)).first_offset == 0
 
 
 def test_a_directory_of_no_topic_that_cannot_be_moved_stops_nothing(held):

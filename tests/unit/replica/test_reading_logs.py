@@ -11,9 +11,12 @@ from kavka.model.errors import FencedLeaderEpoch, OffsetOutOfRange, UnknownLeade
 from kavka.records.builder import BatchBuilder
 from kavka.records.control import txn_marker_batch
 from kavka.replica.fetching import FetchEntry, FetchSessions
+from kavka.replica.loading import Loading
 from kavka.replica.reading import FetchAttempt, FetchLimits
+from kavka.replica.stopping import stop_cleanly
 from kavka.replica.waiting import Purgatory
 from kavka.replication.isr import BrokerEpoch
+from kavka.storage.segments import CHECKED_BYTES
 
 BATCH = 100
 LONG_MS = 60_000
@@ -73,6 +76,27 @@ def write(held, index=0, topic="orders"):
     data = builder.build()
     assert len(data) == BATCH
     partition.append(memoryview(data), 1, held.clock.now_ms(), 13)
+
+
+def test_nobody_waits_for_more_than_a_log_gives_at_once_until_it_is_checked(held):
+    held.topic("orders")
+    while held.replicas.find("orders", 0).log.log_end_offset < 4 * CHECKED_BYTES // BATCH:
+        write(held)
+    stop_cleanly(held.replicas, 1)
+    replicas = held.start(clean=True)
+
+    async def test():
+        assert await Loading(replicas, held.disk, held.clock, lambda: next(held.names)).run(
+            held.machine.image, asyncio.Event()
+        )
+        for end in (False, True):
+            offset = 3 * CHECKED_BYTES // BATCH + 1 if end else CHECKED_BYTES // BATCH
+            answer = Consumer(held).fetch(entry(offset=offset), min_bytes=3 * CHECKED_BYTES)
+            assert answer.done() is not end
+            if not end:
+                assert rows(answer.result()) == [(0, 0, CHECKED_BYTES)]
+
+    run(test)
 
 
 def test_a_fetch_waits_until_all_partitions_together_have_enough(held):

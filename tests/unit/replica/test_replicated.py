@@ -20,6 +20,7 @@ from kavka.model.errors import (
 from kavka.model.transition import Transition
 from kavka.records.builder import BatchBuilder
 from kavka.replica.fetching import FetchEntry, FetchSet
+from kavka.replica.reading import FetchAttempt, FetchLimits
 from kavka.replication.isr import BrokerEpoch, IsrOutcome
 from kavka.storage.log import UnexpectedOffset
 
@@ -172,6 +173,20 @@ class TestInSyncReplicas:
         assert replicated.partition not in held.replicas.proposals
         held.write(held.machine.heartbeat(Heartbeat(3, replicated.epochs[3], held.machine.image.offset), 0))
         assert held.replicas.proposals[replicated.partition].replicas == (1, 2, 3)
+
+    def test_one_put_out_while_its_fetch_waits_is_proposed_again_with_its_next_fetch(self, replicated, held):
+        scope = FetchSet([FetchEntry("orders", 0, 0, 0, -1, 0, 1 << 20)], uses_topic_ids=False)
+        scope.id = 1  # a session: nobody sends the partition again while there is nothing new of it
+        limits = FetchLimits(1, 1 << 20, committed=False, follower=BrokerEpoch(3, replicated.epochs[3]))
+        waiting = FetchAttempt(held.replicas, scope, limits, incremental=True)
+        assert not waiting.look()
+        assert not scope.dirty
+        replicated.lead(isr=(1, 2))
+        assert not waiting.look()
+        assert replicated.partition not in held.replicas.proposals
+        FetchAttempt(held.replicas, scope, limits, incremental=True).look()
+        assert held.replicas.proposals[replicated.partition].replicas == (1, 2, 3)
+        assert not scope.dirty
 
     def test_one_that_falls_behind_is_proposed_to_leave(self, replicated, held):
         held.produce(replicated.partition)

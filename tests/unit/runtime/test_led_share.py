@@ -7,6 +7,7 @@ import asyncio
 from played import KEY, Persister, PlayedPartition, turns
 
 from kavka.coordinator.share.settings import ShareSettings
+from kavka.metadata.image import EMPTY
 from kavka.model.errors import (
     CoordinatorNotAvailable,
     FencedStateEpoch,
@@ -17,12 +18,18 @@ from kavka.model.errors import (
     UnknownServerError,
 )
 from kavka.model.settings import broker_values
-from kavka.model.share import ACKNOWLEDGED, ARCHIVED, ARCHIVING, StateBatch
-from kavka.runtime.dead_letters import DeadLetters
-from kavka.runtime.led_share import LedShare, LedShares, ShareCounts, about_to_archive, joined
+from kavka.model.share import ACKNOWLEDGED, ARCHIVED, StateBatch
+from kavka.runtime.dead_letters import DeadLetters, without_dead
+from kavka.runtime.led_share import LedShare, LedShares, ShareCounts, joined
 from kavka.runtime.timers import Timers
 from kavka.share.acquiring import LogBatch, Wanted
-from kavka.share.partition import ACCEPT, RELEASE, Acknowledgement, Dead, StateWrite
+from kavka.share.partition import ACCEPT, REJECT, RELEASE, Acknowledgement, Dead, StateWrite
+
+
+class Nothing:
+    """The replicas of a node without topics."""
+
+    image = EMPTY
 
 
 class World:
@@ -32,26 +39,26 @@ class World:
         self.dropped: list[LedShare] = []
         self.clock = clock
         self.persister = persister
-        settings = ShareSettings(broker_values({})).of_group({})
+        self.settings = ShareSettings(broker_values({})).of_group({})
         self.partition = PlayedPartition()
         self.partition.behind_epoch_start = False
         around = LedShares(
             clock,
             Timers(asyncio.get_running_loop()),
             persister,
-            lambda group: settings,
+            lambda group: self.settings,
             tasks.create_task,
             self.dropped.append,
             ShareCounts(),
-            DeadLetters(None, clock, None),  # type: ignore[arg-type]  # nobody gives anything up here
+            DeadLetters(Nothing(), clock, None, None),  # type: ignore[arg-type]  # there is no topic for them
         )
         self.around = around
         self.led = LedShare(KEY, self.partition, around)
 
-    def acquire(self, member="m", last=9):
+    def acquire(self, member="m", last=9, aborted=()):
         assert self.led.machine is not None
         got = self.led.machine.acquire(
-            Wanted(member, 100, 100), 0, [LogBatch(0, last)], self.led.limits, self.clock.monotonic_ms()
+            Wanted(member, 100, 100), 0, [LogBatch(0, last)], self.led.limits, self.clock.monotonic_ms(), aborted
         )
         self.led.acquired(got)
         return got
@@ -86,6 +93,16 @@ def test_an_answer_waits_for_the_write_and_later_ones_go_together(play, clock):
         assert (first, second, third) == ([None], [None], [None])
         assert [len(write.batches) for write in world.persister.writes] == [1, 2]
         assert world.led.machine.window.start_offset == 4
+
+    scenario(play, clock, work)
+
+
+def test_where_nothing_is_in_flight_after_aborted_records_that_is_written(play, clock):
+    async def work(world):
+        assert world.acquire(aborted=[(0, 9)]) == []
+        assert world.acquire() == []
+        await turns(10)
+        assert [(write.start_offset, write.batches) for write in world.persister.writes] == [(10, [])]
 
     scenario(play, clock, work)
 
@@ -178,9 +195,21 @@ def test_several_writes_are_one_and_what_is_given_up_is_not_archived_yet():
     first = StateWrite(1, 2, 0, 3, (StateBatch(0, 2, ARCHIVED, 1),), 5, (Dead(1, 1, 1, 1),))
     change = joined([first, StateWrite(1, 2, 3, 4, (StateBatch(5, 5, ACKNOWLEDGED, 1),), 5)])
     assert change[:4] == (1, 2, 3, 4)
-    assert sorted(about_to_archive(change, first.dead).batches) == [
+    assert without_dead(change.batches, first.dead) == [
         StateBatch(0, 0, ARCHIVED, 1),
-        StateBatch(1, 1, ARCHIVING, 1),
         StateBatch(2, 2, ARCHIVED, 1),
         StateBatch(5, 5, ACKNOWLEDGED, 1),
     ]
+
+
+def test_after_a_failed_write_of_what_is_given_up_the_share_partition_is_loaded_anew(play, clock):
+    async def work(world):
+        world.settings = world.settings._replace(dead_letter_topic="gone")
+        world.acquire()
+        world.persister.failure = NotCoordinator("moved")
+        answers = world.say(REJECT)
+        await turns(10)
+        assert [type(error) for error in answers] == [CoordinatorNotAvailable]
+        assert world.dropped == [world.led]  # else a record could be accepted whose dead letter is written
+
+    scenario(play, clock, work)

@@ -13,7 +13,9 @@ from kavka.metadata.image import EMPTY
 from kavka.metadata.records.topics import RemoveTopicRecord, TopicRecord
 from kavka.model.errors import InvalidRegularExpression
 from kavka.model.types import Uuid
-from kavka.runtime.patterns import MAX_PATTERNS, Patterns
+from kavka.pacing import turn
+from kavka.runtime import patterns
+from kavka.runtime.patterns import Patterns
 
 CLIENT = Client("c", "/h", 1)
 
@@ -80,15 +82,17 @@ def test_a_pattern_that_would_stall_other_engines_takes_no_time():
     assert time.process_time() - began < 1.0
 
 
-def test_only_so_many_patterns_are_kept():
+def test_only_so_much_is_kept(monkeypatch):
+    monkeypatch.setattr(patterns, "MAX_KEPT_BYTES", 1 << 20)
     world = World("orders")
-    for number in range(MAX_PATTERNS + 10):
+    for number in range(100):
         world.match(f"p{number}")
-    assert len(world.patterns._known) == MAX_PATTERNS
+    assert 0 < world.patterns._kept_bytes <= 1 << 20
+    assert len(world.patterns._known) < 20
     assert world.match("p0") == []
 
 
-def test_a_pattern_is_prepared_in_slices(play):
+def test_a_pattern_is_prepared(play):
     world = World(*(f"t-{number}" for number in range(2500)))
 
     async def scenario():
@@ -96,21 +100,31 @@ def test_a_pattern_is_prepared_in_slices(play):
         await world.patterns.prepare("(")
 
     play(scenario())
-    assert "t-1.*" in world.patterns._known
+    assert list(world.patterns._known) == ["t-1.*"]
     assert len(world.match("t-1.*")) == 1111
-    assert "(" not in world.patterns._known
 
 
-def test_what_changed_while_a_pattern_was_prepared_is_not_missed(play):
-    world = World(*(f"t-{number}" for number in range(2500)))
+def test_what_changed_while_a_pattern_was_prepared_is_not_missed(play, monkeypatch):
+    monkeypatch.setattr(turn, "SLICE_SECONDS", 0)
+    world = World("t-1", "t-2")
 
     async def scenario():
         preparing = world.patterns.prepare("t-.*")
         preparing.send(None)
-        world.change(TopicRecord(name="t-new", topic_id=id_of("t-new")))
-        for _ in range(3):
-            with suppress(StopIteration):
+        world.change(TopicRecord(name="t-new", topic_id=id_of("t-new")), RemoveTopicRecord(topic_id=id_of("t-1")))
+        with suppress(StopIteration):
+            while True:
                 preparing.send(None)
 
     play(scenario())
-    assert "t-new" in world.match("t-.*")
+    assert list(world.patterns._known) == ["t-.*"]
+    assert world.match("t-.*") == ["t-2", "t-new"]
+
+
+def test_a_client_is_told_of_no_topic_that_it_may_not_see_and_what_it_may_is_asked_each_time():
+    world, hidden = World("orders", "orders-eu", "payments"), {"orders-eu"}
+    client = CLIENT._replace(sees=lambda name: name not in hidden)
+    assert world.patterns.match("orders.*", client) == {"orders"}
+    assert world.patterns.match("orders.*", CLIENT) == {"orders", "orders-eu"}
+    hidden.clear()
+    assert world.patterns.match("orders.*", client) == {"orders", "orders-eu"}

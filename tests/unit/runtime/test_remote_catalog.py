@@ -16,7 +16,7 @@ from kavka.catalog.segment import RemoteSegment, SegmentState
 from kavka.model.errors import CoordinatorNotAvailable, LeaderNotAvailable, ReplicaNotAvailable, RequestTimedOut
 from kavka.model.types import Uuid
 from kavka.runtime.remote_catalog.catalog import RemoteCatalog
-from kavka.testing.event_log import MemoryEventLog, SharedEvents
+from kavka.testing.event_log import TOPIC_ID, MemoryEventLog, SharedEvents
 
 KEY = (FOO.topic_id, FOO.partition)
 METADATA_PARTITION = metadata_partition(*KEY, 3)
@@ -186,7 +186,7 @@ def test_it_goes_on_from_what_was_kept_and_replays_what_is_not_sound() -> None:
             shared.append(METADATA_PARTITION, value)
         assert (await life(shared, kept)).reads == [(METADATA_PARTITION, 0)]
         assert (await life(shared, kept)).reads == [(METADATA_PARTITION, 2)]
-        kept.files[shared.id] = kept.files[shared.id][:-1] + b"?"
+        kept.files[TOPIC_ID] = kept.files[TOPIC_ID][:-1] + b"?"
         assert (await life(shared, kept)).reads == [(METADATA_PARTITION, 0)]
         kept.full = True
         assert (await life(shared, kept)).reads == [(METADATA_PARTITION, 2)]
@@ -194,7 +194,8 @@ def test_it_goes_on_from_what_was_kept_and_replays_what_is_not_sound() -> None:
     run(scenario)
 
 
-def test_a_log_that_was_made_anew_is_read_from_its_beginning() -> None:
+@pytest.mark.parametrize("other", [Uuid(b"it is another..."), None], ids=["made anew", "deleted"])
+def test_a_log_that_was_made_anew_is_read_from_its_beginning_and_one_that_is_gone_is_made(other: Uuid | None) -> None:
     async def scenario() -> None:
         shared = SharedEvents()
         for value in finished(1, 0, 9):
@@ -203,7 +204,7 @@ def test_a_log_that_was_made_anew_is_read_from_its_beginning() -> None:
         async with running(catalog):
             catalog.require([KEY])
             await until(lambda: catalog.is_ready(KEY))
-            shared.id = Uuid(b"it is another...")
+            shared.id = other
             shared.partitions[METADATA_PARTITION] = []
             catalog.require([KEY], [0, 1, 2])  # a change, as a new topic is one
             await until(lambda: catalog.is_ready(KEY) and ids(catalog) == [])
@@ -249,6 +250,22 @@ def test_what_is_kept_of_a_longer_log_does_not_count() -> None:
                 await until(lambda: catalog.is_ready(KEY))  # noqa: B023
                 assert ids(catalog) == expected
             shared.partitions[METADATA_PARTITION] = []
+
+    run(scenario)
+
+
+def test_what_is_kept_of_a_log_that_lost_its_end_and_has_grown_since_does_not_count() -> None:
+    async def scenario() -> None:
+        shared, kept = SharedEvents(), Kept()
+        for value in finished(1, 0, 9):
+            shared.append(METADATA_PARTITION, value)
+        for expected in ([1], [2, 3]):
+            catalog = RemoteCatalog(MemoryEventLog(shared), kept, wait_ms=1000)
+            async with running(catalog):
+                catalog.require([KEY])
+                await until(lambda: catalog.is_ready(KEY) and ids(catalog) == expected)  # noqa: B023
+            shared.partitions[METADATA_PARTITION] = [*finished(2, 0, 9), *finished(3, 10, 19)]
+            shared.epochs[METADATA_PARTITION] = 1
 
     run(scenario)
 

@@ -136,6 +136,22 @@ class TestCommitting:
 
         played(scenario)
 
+    def test_a_refusal_by_what_is_not_committed_waits_for_it(self, played):
+        def refuse(machine, now_ms):
+            raise IllegalGeneration("there is an a")
+
+        async def scenario(world):
+            world.port.replicated = False
+            write, refused = await tasks(world.write("a"), world.shard.submit(refuse))
+            await turns()
+            assert not refused.done()
+            world.port.commit()
+            await asyncio.wait([refused])
+            assert isinstance(refused.exception(), IllegalGeneration)
+            assert await write == "ok"
+
+        played(scenario)
+
     def test_each_batch_is_answered_as_soon_as_it_is_committed(self, played):
         async def scenario(world):
             world.port.replicated = False

@@ -75,7 +75,7 @@ def scenario(play, clock, work):
         replicas: Any = Replicas(partitions)
         host = LeaderHost(loop, clock, Timers(loop), replicas, broker_values({}))
         nobody: Any = None  # nothing is given up here
-        leader = ShareLeader(host, Persister(), DeadLetters(nobody, clock, nobody))
+        leader = ShareLeader(host, Persister(), DeadLetters(nobody, clock, nobody, nobody))
         running = asyncio.ensure_future(leader.run())
         await turns(5)
         try:

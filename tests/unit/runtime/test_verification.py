@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from kavka.model.errors import (
+    BrokerNotAvailable,
     ConcurrentTransactions,
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
@@ -214,7 +216,7 @@ def response(code, error_code=0):
     row = AddPartitionsToTxnPartitionResult(partition_index=0, partition_error_code=code)
     topic = AddPartitionsToTxnTopicResult(name="a", results_by_partition=[row])
     result = AddPartitionsToTxnResult(transactional_id="t", topic_results=[topic])
-    return AddPartitionsToTxnResponse(throttle_time_ms=0, error_code=error_code, results_by_transaction=[result])
+    return AddPartitionsToTxnResponse(error_code=error_code, results_by_transaction=[result])
 
 
 @pytest.mark.parametrize(("version", "verify_only"), [(11, True), (12, False)])
@@ -239,6 +241,7 @@ def test_a_coordinator_elsewhere_is_asked_there(play, world, version, verify_onl
         (response(0, error_code=NotCoordinator.code), NotEnoughReplicas),
         (NetworkException(), NotEnoughReplicas),
         (RequestTimedOut(), NotEnoughReplicas),
+        (BrokerNotAvailable(), NotEnoughReplicas),
     ],
 )
 def test_what_goes_wrong_elsewhere_is_said_as_here(play, world, answer, expected):
@@ -264,7 +267,7 @@ def test_a_verdict_that_comes_after_a_marker_lets_nothing_in(play, world):
 def test_asking_goes_on_beside_other_work(play, world):
     async def case():
         running = asyncio.create_task(world.verification.run())
-        verdicts = []
+        verdicts: list[Any] = []
         knows = knows_produce(12)
         begun = world.verification.begin([("a", [(0, batch())])], knows)
         world.verification.ask("t", begun, knows, verdicts.append)
@@ -280,7 +283,7 @@ def test_asking_goes_on_beside_other_work(play, world):
 def test_a_fault_is_told_to_the_producer_and_the_others_are_asked_for_all_the_same(play, world):
     async def case():
         running = asyncio.create_task(world.verification.run())
-        verdicts = []
+        verdicts: list[Any] = []
         knows = knows_produce(12)
         world.coordinator.answers = [ZeroDivisionError()]
         for index, tp in enumerate((A0, A1)):
@@ -325,6 +328,16 @@ def test_offsets_that_may_not_be_committed_are_refused(play, world, answer, vers
         world.coordinator.answers = [answer]
         with pytest.raises(expected):
             await world.verification.offsets("t", PRODUCER, *OFFSETS, version)
+
+    play(case())
+
+
+def test_offsets_wait_for_a_coordinator_that_is_fenced(play, world):
+    async def case():
+        world.coordinator.node = THERE
+        world.there = [BrokerNotAvailable()]
+        with pytest.raises(CoordinatorNotAvailable):
+            await world.verification.offsets("t", PRODUCER, *OFFSETS, 5)
 
     play(case())
 

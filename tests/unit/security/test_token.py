@@ -22,7 +22,7 @@ def logins(secrets, mechanism=Mechanism.SCRAM_SHA_256, tokens=None, now_ms=0):
 def log_in(found, secret, name="id", mechanism=Mechanism.SCRAM_SHA_256, by_token=True):
     extensions = {TOKEN_AUTH: "true"} if by_token else None
     client = ScramClient(mechanism, name, b64encode(secret).decode(), "abc", extensions)
-    server = ScramServer(mechanism, Credentials(lambda _: None, found, b"s"), "def")
+    server = ScramServer(mechanism, Credentials(lambda _: None, found, lambda: b"s"), "def")
     answer = client.respond(server.respond(client.begin())) or b""
     assert client.respond(server.respond(answer)) is None
     return server.authenticated

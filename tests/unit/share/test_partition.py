@@ -338,6 +338,61 @@ def test_what_was_released_waits_where_the_group_wants_it_so():
     assert fetch(partition, "n", limits=limits, now=1100, most=10) == [(0, 9, 2)]
 
 
+def test_who_releases_records_may_say_how_long_they_wait():
+    limits = DeliveryLimits(max_record_locks=10, max_delay_ms=300)
+    partition = fresh()
+    fetch(partition, limits=limits, log=[LogBatch(0, 3)])
+    said = [
+        Acknowledgement(0, 0, [RELEASE], 200),
+        Acknowledgement(1, 1, [RELEASE], 900),
+        Acknowledgement(2, 2, [RELEASE]),
+    ]
+    write = partition.acknowledge("m", said, limits, 0)
+    assert write is not None
+    partition.written(write, limits, 0)
+    free = {}
+    for now in (0, 200, 300):
+        partition.expire(limits, now)
+        free[now] = [offset for batch in partition.window.batches for offset, _, held in batch.parts() if held.is_free]
+    assert free == {0: [2], 200: [0, 2], 300: [0, 1, 2]}
+    again = DeliveryLimits(max_record_locks=10)  # a group that allows no delay
+    fetch(partition, limits=again, now=400, log=[LogBatch(0, 3)])
+    write = partition.acknowledge("m", [Acknowledgement(0, 2, [RELEASE], 900)], again, 400)
+    assert write is not None
+    assert partition.written(write, again, 400)
+    assert partition.next_fetch_offset() == 0
+
+
+def test_where_it_stands_is_written_when_all_that_was_left_is_aborted():
+    partition = SharePartition.load(0, 0, 0, [StateBatch(0, 0, ACKNOWLEDGED, 1), StateBatch(4, 6, ACKNOWLEDGED, 1)])
+    assert partition.moved() is None  # what is between is still to be read
+    log = [LogBatch(1, 3), LogBatch(4, 6)]
+    assert partition.acquire(Wanted("m", 10, 10), 1, log, DeliveryLimits(), 0, [(1, 3)]) == []
+    write = partition.moved()
+    assert write is not None
+    assert write.start_offset + write.delivery_complete_count == 7  # no lag
+    assert partition.moved() is None
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_delay_that_did_not_count_is_forgotten(refused):
+    limits = DeliveryLimits(max_record_locks=10, max_delay_ms=300)
+    partition = fresh()
+    fetch(partition, limits=limits, log=[LogBatch(0, 3)])
+    said = [Acknowledgement(0, 3, [RELEASE], 200), *[Acknowledgement(7, 7, [RELEASE])] * refused]
+    if refused:
+        with pytest.raises(InvalidRequest):
+            partition.acknowledge("m", said, limits, 0)
+    else:
+        write = partition.acknowledge("m", said, limits, 0)
+        assert write is not None
+        partition.unwritten(write, 0)
+    write = partition.release("m", limits)
+    assert write is not None
+    assert partition.written(write, limits, 0)
+    assert partition.next_fetch_offset() == 0
+
+
 def test_the_delay_doubles_up_to_its_limit():
     growing = DeliveryLimits(delay_ms=100, max_delay_ms=300)
     assert [growing.delay_of(count) for count in (1, 2, 3, 4, 99)] == [100, 200, 300, 300, 300]

@@ -24,6 +24,7 @@ from kavka.spark.lake.ranges import (
     reached,
     resumed,
     stream_marks,
+    topic_marks,
     without,
 )
 from kavka.spark.lake.table import Marks
@@ -168,3 +169,15 @@ def test_a_parquet_commit_that_was_killed_after_its_list_has_its_marks(tmp_path:
     assert Parquet(spec).marks(["a", "b"]) == {"a": 1, "b": 2}
     Parquet(spec).commit("query", 1, Parquet(spec).staging("query", 1), SCHEMA, Marks({"b": 3}))
     assert Parquet(spec).marks(["a", "b"]) == {"a": 1, "b": 3}
+
+
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
+def test_rows_that_are_merged_by_offsets_are_of_one_topic_that_was_not_created_anew(form: Any, tmp_path: Path) -> None:
+    table = open_table(TableSpec(str(tmp_path), form))
+    marks = topic_marks(table, "f", {"a": "one", "b": "two"})
+    assert len(marks) == 2
+    table.commit("query", 0, table.staging("query", 0), SCHEMA, Marks(marks))
+    assert len(topic_marks(table, "f", {"a": "one", "b": "two", "c": "three"})) == 1
+    assert len(topic_marks(table, "another", {"a": "created anew"})) == 1
+    with pytest.raises(LakeError, match="flow f: topic 'b' was deleted and created anew"):
+        topic_marks(table, "f", {"a": "one", "b": "created anew"})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +80,27 @@ def test_versions_end_where_the_next_change_is(form: Any, tmp_path: Path) -> Non
         (2, "a", 1, 3, False, "two"),
         (2, "a", 7, None, True, "again"),
         (3, "a", 4, None, True, "three"),
+        (4, "a", 8, 8, False, None),
+    ]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_deletion_that_ends_no_version_ends_the_one_that_comes_late(form: Any, tmp_path: Path) -> None:
+    spec = spec_of(form, tmp_path)
+    put(spec, 0, (1, "a", "one", 0), (1, "a", None, 9), (2, "a", None, 7))
+    put(spec, 1, (1, "a", None, 5), (2, "a", None, 9))
+    assert content(spec, "_offset") == [
+        (1, "a", 0, 5, False, "one", 0),
+        (1, "a", 9, 9, False, None, 9),
+        (2, "a", 7, 7, False, None, 7),
+        (2, "a", 9, 9, False, None, 9),
+    ]
+    put(spec, 2, (1, "a", "late", 6), (2, "a", "late", 6), (2, "a", "later", 8))
+    assert content(spec) == [
+        (1, "a", 0, 5, False, "one"),
+        (1, "a", 6, 9, False, "late"),
+        (2, "a", 6, 7, False, "late"),
+        (2, "a", 8, 9, False, "later"),
     ]
 
 
@@ -86,9 +109,9 @@ def test_a_batch_that_comes_again_changes_nothing(form: Any, tmp_path: Path) -> 
     spec = spec_of(form, tmp_path)
     put(spec, 0, (1, "a", "one", 0))
     put(spec, 1, (1, "a", None, 0))  # a deletion at the very place of a version
-    assert content(spec) == []
+    assert content(spec) == [(1, "a", 0, 0, False, None)]
     assert put(spec, 0, (1, "a", "one", 0)) == 0
-    assert content(spec) == []
+    assert content(spec) == [(1, "a", 0, 0, False, None)]
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -120,25 +143,42 @@ def test_random_changes_in_any_order_leave_the_timelines_that_they_tell_of(form:
             changes.append((*key, text, place))
             truth.setdefault(key, {})[place] = text
         put(spec, batch, *changes)
-        expected = []
+        expected: list[tuple[Any, ...]] = []
         for (id_, part), line in truth.items():
             ordered = sorted(line)
-            for place, after in zip(ordered, [*ordered[1:], None], strict=True):
+            for before, place, after in zip([None, *ordered], ordered, [*ordered[1:], None], strict=False):
                 if line[place] is not None:
                     expected.append((id_, part, place, after, after is None, line[place]))
-        assert content(spec) == sorted(expected)
-        for line in truth.values():
-            _forget(line)
+                elif before is None or line[before] is None:
+                    expected.append((id_, part, place, place, False, None))
+        assert sorted(content(spec), key=repr) == sorted(expected, key=repr)
 
 
-def _forget(line: dict[int, str | None]) -> None:
-    """A deletion is remembered by the version that it ends; one that ends none is forgotten."""
-    before = None
-    for place in sorted(line):
-        text = line[place]
-        if text is None and before is None:
-            del line[place]
-        before = text
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.decimal128(38, 3)])
+def test_versions_are_found_by_keys_of_any_type(kind: Any, form: Any, tmp_path: Path) -> None:
+    spec = TableSpec(str(tmp_path), form, upsert=Upsert(("id",), history=True))
+    schema = SCHEMA.set(0, pa.field("id", kind))
+    made: dict[Any, Callable[[int], Any]] = {
+        pa.string(): lambda number: f"ž{number}",
+        pa.binary(): lambda number: bytes([255, number]),
+        pa.decimal128(38, 3): lambda number: Decimal(f"{number}00000000000000000000.001"),
+    }
+    for batch in range(5):
+        put(spec, batch, *((made[kind](id_), "a", "text", 10 * batch + id_) for id_ in range(1, 4)), schema=schema)
+    lines = {id_: [10 * batch + id_ for batch in range(5)] for id_ in range(1, 4)}
+    assert [row[:4] for row in content(spec)] == [
+        (made[kind](id_), "a", place, after)
+        for id_, line in lines.items()
+        for place, after in zip(line, [*line[1:], None], strict=True)
+    ]
+
+
+def test_versions_become_wider_in_the_commit_that_brings_them(tmp_path: Path) -> None:
+    spec = spec_of("iceberg", tmp_path)
+    put(spec, 0, (1, "a", "one", 0), schema=SCHEMA.append(pa.field("more", pa.int32())), more=1)
+    put(spec, 1, (1, "a", "uno", 1), schema=SCHEMA.append(pa.field("more", pa.int64())), more=1 << 40)
+    assert content(spec, "more") == [(1, "a", 0, 1, False, "one", 1), (1, "a", 1, None, True, "uno", 1 << 40)]
 
 
 def test_a_spec_asks_for_history(tmp_path: Path) -> None:

@@ -131,6 +131,22 @@ def test_iceberg_commits_to_the_snapshot_whose_marks_it_has_seen(tmp_path: Path)
     assert content(quick) == [1, 2, 3, 9]
 
 
+@pytest.mark.parametrize("form", ["delta", "parquet"])
+def test_rows_of_partitions_by_a_column_with_an_underscore_are_rows_too(form: Any, tmp_path: Path) -> None:
+    spec = TableSpec(str(tmp_path), form, partition_by=("_topic",))
+    schema = pa.schema([*SCHEMA, ("_topic", pa.string())])
+    for batch in range(2):
+        table = open_table(spec)
+        folder = Path(table.staging("query", batch))
+        (folder / "_topic=orders").mkdir(parents=True)
+        pq.write_table(pa.table({"number": [batch, 7]}), folder / "_topic=orders" / "part-0.parquet")
+        assert table.commit("query", batch, str(folder), schema) == 2
+    assert open_table(spec).freshness().rows == 4
+    assert open_table(spec).compact(1 << 20).files_after == 1
+    open_table(spec).vacuum(int(time.time() * 1000) + 1000, dry=False)
+    assert open_table(spec).freshness().rows == 4
+
+
 @pytest.mark.parametrize("form", ["delta", "iceberg"])
 def test_of_many_writers_of_one_batch_one_adds_it(form: Any, tmp_path: Path) -> None:
     spec = TableSpec(str(tmp_path), form)
@@ -302,6 +318,38 @@ def test_files_are_as_wide_as_the_table() -> None:
 def test_a_type_that_is_no_wider_one_is_an_error(kind: Any) -> None:
     with pytest.raises(LakeError, match="i is int64 in the table"):
         evolution("t", fields(("i", pa.int64())), fields(("i", kind)))
+
+
+@pytest.mark.parametrize(
+    ("small", "large"),
+    [
+        (pa.int8(), pa.int16()),
+        (pa.int16(), pa.int32()),
+        (pa.struct([("n", pa.int16())]), pa.struct([("n", pa.int64())])),
+        (pa.map_(pa.string(), pa.int16()), pa.map_(pa.string(), pa.int32())),
+    ],
+)
+def test_a_column_of_small_numbers_takes_no_larger_ones_unless_it_becomes_wider(small: Any, large: Any) -> None:
+    with pytest.raises(LakeError, match="cannot become wider"):
+        new_columns("t", fields(("x", small)), fields(("x", large)))
+    found = new_columns("t", fields(("x", large)), fields(("x", small)))
+    assert found.files == fields(("x", large))
+    assert not found.changed
+
+
+def test_numbers_of_a_map_with_small_keys_are_added_to_an_iceberg_table(tmp_path: Path) -> None:
+    kind = pa.map_(pa.int16(), pa.int16())
+    spec = TableSpec(str(tmp_path), "iceberg")
+    for batch in range(2):
+        table = open_table(spec)
+        folder = table.staging("q", batch)
+        Path(folder).mkdir(parents=True)
+        schema = table.check(fields(("m", kind)))
+        pq.write_table(pa.table({"m": pa.array([[(1, batch)]], schema.field("m").type)}), f"{folder}/0.parquet")
+        assert table.commit("q", batch, folder, schema) == 1
+    opened = Iceberg(spec)._open()
+    assert opened is not None
+    assert sorted(opened.scan().to_arrow().column("m").to_pylist()) == [[(1, 0)], [(1, 1)]]
 
 
 def test_iceberg_columns_become_wider_in_the_commit_that_brings_the_rows(tmp_path: Path) -> None:

@@ -71,6 +71,15 @@ def test_the_pieces_cover_every_offset_once_and_in_order(
     assert ranges == plan(start, end, min_partitions=least, max_records=most), "a plan can be repeated"
 
 
+def test_where_one_partition_has_nearly_all_it_is_the_one_that_is_split() -> None:
+    end = {TopicPartition("t", number): 1_000 for number in range(1, 4)} | {TopicPartition("t", 0): 1_000_000}
+    start = dict.fromkeys(end, 0)
+    ranges = plan(start, end, min_partitions=11)
+    assert_whole(ranges, start, end)
+    assert sorted(each.size for each in ranges) == [1_000] * 3 + [125_000] * 8
+    assert max(sum(each.size for each in task) for task in packed(ranges, 11)) == 125_000
+
+
 @given(spans(), st.data())
 def test_a_range_is_served_from_segment_files_where_they_have_it(
     span: tuple[dict[TopicPartition, int], dict[TopicPartition, int]], data: st.DataObject

@@ -9,8 +9,10 @@ import pytest
 
 from kavka.client.security import SecuredBootstrap
 from kavka.spark.connecting import connection_options
+from kavka.spark.options import reader_subject
 from kavka.spark.pipelines.flows import sink_settings, source_settings
 from kavka.spark.pipelines.project import create, transformation
+from kavka.spark.pipelines.replay import letter_settings
 from kavka.spark.pipelines.spec import SpecError, load, parse
 
 FLOW: dict[str, Any] = {"name": "f", "source": {"topic": "t"}, "sink": {"table": {"path": "tables/f"}}}
@@ -53,6 +55,9 @@ def test_paths_on_other_systems_stay_as_they_are(tmp_path: Path) -> None:
     assert pipeline.checkpoint == "/ck"
 
 
+STORE = {"kavka.remote.storage.url": "s3://b/p", "kavka.remote.storage.options": "secret_access_key=x"}
+
+
 @pytest.mark.parametrize(
     ("document", "message"),
     [
@@ -73,6 +78,22 @@ def test_paths_on_other_systems_stay_as_they_are(tmp_path: Path) -> None:
         (
             {"flows": [{**FLOW, "source": {"topic": "t", "options": {"kafka.ssl.key.password": "x"}}}]},
             r"flows\[0\].source.options: ssl.key.password is a secret",
+        ),
+        (
+            {"flows": [{**FLOW, "source": {"topic": "t", "options": STORE}}]},
+            r"flows\[0\].source.options: secret_access_key is a credential",
+        ),
+        (
+            {
+                "flows": [
+                    {**FLOW, "sink": {"table": {"path": "p", "name": "n.t", "catalog": {"s3.session-token": "x"}}}}
+                ]
+            },
+            r"catalog: s3.session-token is a secret.* PYICEBERG_CATALOG__KAVKA__S3__SESSION_TOKEN$",
+        ),
+        (
+            {"flows": [{**FLOW, "sink": {"table": {"path": "p", "name": "n.t", "catalog": {"uri": "pg://u:p@h/d"}}}}]},
+            r"catalog: uri is a secret.* PYICEBERG_CATALOG__KAVKA__URI$",
         ),
         (
             {
@@ -147,3 +168,13 @@ def test_the_format_of_a_sink_is_a_topics(tmp_path: Path) -> None:
     for sink in ({"table": {"path": "p"}, "format": "avro"}, {"topic": "u", "format": "csv"}):
         with pytest.raises(SpecError, match=r"sink\.format is of a topic"):
             parse({"registry": "http://r", "flows": [{**FLOW, "sink": sink}]}, tmp_path)
+
+
+def test_letters_are_read_by_the_schema_of_the_topic_that_they_come_from(tmp_path: Path) -> None:
+    source = {"topic": "orders", "format": "avro", "dead_letters": "dead"}
+    document = {"flows": [{**FLOW, "source": source}], "registry": "http://127.0.0.1:8081"}
+    pipeline = parse(document, tmp_path)
+    found = letter_settings(pipeline, pipeline.flows[0].source, "dead")
+    assert (found["subscribe"], reader_subject(found)) == ("dead", ("orders-value", "latest"))
+    plain = parse({"flows": [{**FLOW, "source": {**source, "format": "json", "schema": "a INT"}}]}, tmp_path)
+    assert "value.subject" not in letter_settings(plain, plain.flows[0].source, "dead")

@@ -76,6 +76,44 @@ def test_a_plan_takes_segments_where_they_are_and_the_leader_for_the_rest() -> N
     assert ranges[-1] == Range(TP, 20, 30)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "secret_access_key",
+        "AWS_ACCESS_KEY_ID",
+        "aws-session-token",
+        "azure_storage_account_key",
+        "sas_token",
+        "account-key",
+        "client_secret",
+        "token",
+        "encryption_key",
+    ],
+)
+def test_credentials_of_the_store_are_refused_in_options_because_those_travel_in_plans(name: str) -> None:
+    store = {"kavka.remote.storage.url": "s3://b/p", "kavka.remote.storage.options": f"region=eu, {name}=x"}
+    with pytest.raises(OptionError, match=f"{name} is a credential"):
+        source_options({**TOPIC, **store}, streaming=False)
+
+
+def test_a_proxy_takes_no_password_in_options() -> None:
+    store = {"kavka.remote.storage.url": "s3://b/p", "kavka.remote.storage.options": "proxy_url=http://u:p@h:1"}
+    with pytest.raises(OptionError, match="proxy_url is a credential"):
+        source_options({**TOPIC, **store}, streaming=False)
+    bare = {**store, "kavka.remote.storage.options": "proxy_url=http://h:1"}
+    assert source_options({**TOPIC, **bare}, streaming=False).remote is not None
+
+
+@pytest.mark.parametrize(
+    "name", ["aws_sse_kms_key_id", "bucket_key_enabled", "federated_token_file", "service_account_path"]
+)
+def test_what_is_no_credential_of_the_store_is_taken(name: str) -> None:
+    store = {"kavka.remote.storage.url": "s3://b/p", "kavka.remote.storage.options": f"{name}=x"}
+    remote = source_options({**TOPIC, **store}, streaming=False).remote
+    assert remote is not None
+    assert remote.options == {name: "x"}
+
+
 def test_the_store_is_named_as_the_nodes_name_it() -> None:
     given = {**TOPIC, "kavka.remote.storage.url": "s3://b/p", "kavka.remote.storage.options": "region=eu, endpoint=x"}
     assert source_options(given, streaming=False).remote == RemoteStorage(

@@ -365,6 +365,16 @@ def test_avros_logical_types_become_columns() -> None:
     assert rows == [{"day": at.date(), "price": Decimal("1.50"), "name": str(name), "clock": 1000, "map": [("a", at)]}]
 
 
+def test_an_avro_number_of_a_hundred_thousand_digits_is_bad_before_it_is_read() -> None:
+    price = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
+    schema = {"type": "record", "name": "R", "fields": [field("price", price)]}
+    size = written({"type": "record", "name": "N", "fields": [field("n", "long")]}, {"n": 50_000})[0]
+    rows, bad = AvroDecoder(schema).decode([size + b"\x7f" * 50_000])
+    assert rows.to_pylist() == [None]
+    ((_, why),) = bad
+    assert "a decimal has 50000 bytes" in why
+
+
 def test_an_avro_type_that_contains_itself_is_refused() -> None:
     node = {"type": "record", "name": "Node", "fields": [field("next", ["null", "Node"])]}
     with pytest.raises(SchemaError, match="'Node' contains itself"):

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from kavka.storage.cleaning import assess, make_plan, take_in
 from kavka.storage.compaction import compact
-from kavka.storage.compaction_worker import decode_plan, decode_result, encode_plan, encode_result
+from kavka.storage.compaction_worker import Pace, decode_plan, decode_result, encode_plan, encode_result
 
 NOW = 1_700_000_000_000
 
@@ -67,7 +68,7 @@ def test_a_process_that_fails_says_why_in_one_line(kit, plan):
 ENDLESS = """
 import time
 from kavka.storage import compaction_worker
-compaction_worker.compact = lambda disk, plan: time.sleep(1000)
+compaction_worker.compact = lambda disk, plan, spend: time.sleep(1000)
 compaction_worker.main()
 """
 
@@ -78,3 +79,21 @@ def test_a_process_ends_with_the_node_that_started_it(plan):
         worker.stdin.close()
         assert worker.wait(60) == 1
         assert worker.stderr.read() == b""
+
+
+def test_what_is_read_and_written_takes_as_long_as_the_rate_says(kit, plan, monkeypatch):
+    now, sizes = [0.0], []
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    pace = Pace(100.0)
+
+    def spend(size):
+        sizes.append(size)
+        pace(size)
+
+    result = compact(kit.disk, plan, spend)
+    assert sum(sizes) == 2 * sum(source.size for source in plan.segments) + sum(group.size for group in result.groups)
+    assert now[0] == pytest.approx(sum(sizes) / 100)
+    now[0] += 1000
+    pace(100)  # what was not spent is not missed
+    assert now[0] == pytest.approx(sum(sizes) / 100 + 1000)

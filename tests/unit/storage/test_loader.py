@@ -381,3 +381,23 @@ class TestAfterAnUncleanStop:
         report = kit.load()
         assert state(kit.log) == once
         assert report.cut_bytes == 0
+
+
+def test_a_segment_that_was_cut_off_and_that_a_crash_brings_back_is_dropped(kit):
+    kit.create(segment_bytes=1 << 20)
+    for number in range(4):
+        kit.append(value=b"%d" % number)
+    kit.log.roll(kit.now)
+    for number in range(4):
+        kit.append(value=b"old %d" % number)
+    kit.log.truncate_to(2)
+    for number in range(4):
+        kit.append(value=b"new %d" % number, epoch=1)
+    kit.log.sync()
+    for path in Path(kit.path).glob("*.deleted"):
+        path.rename(path.with_suffix(""))
+    kit.load(recovery_point=2)
+    assert [record.value for record in kit.records()] == [b"0", b"1", b"new 0", b"new 1", b"new 2", b"new 3"]
+    kit.log.close()
+    kit.load(clean=True, recovery_point=6)
+    assert kit.offsets() == list(range(6))

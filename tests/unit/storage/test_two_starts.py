@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from kavka.model.errors import OffsetOutOfRange
@@ -37,9 +39,27 @@ def test_with_a_tier_only_the_local_start_moves_and_only_as_far_as_the_tier_goes
     assert kit.bases() == [2, 3, 4, 5]
     assert starts(log) == (0, 2)
     assert log.epochs.earliest == (0, 0)
-    assert log.recovery_point >= 2
     with pytest.raises(OffsetOutOfRange):
         log.read(1, 1000, 5)
+
+
+def test_a_segment_that_a_crash_brings_back_is_checked(kit):
+    log = fill(kit, retention_ms=-1, local_retention_ms=HOUR_MS)
+    log.delete_old_segments(NOW + 3 * HOUR_MS + 1, 5, tiered_end_offset=2)
+    point = log.recovery_point  # what a checkpoint may hold before the names are forced
+    for path in Path(kit.path).glob("*.deleted"):
+        path.rename(path.with_suffix(""))
+    torn = Path(kit.path, f"{1:020d}.log")
+    torn.write_bytes(torn.read_bytes()[:-1])
+    kit.load(recovery_point=point)
+    assert kit.log.log_end_offset == 1  # what follows a hole is fetched again
+
+
+def test_once_its_names_are_forced_a_deletion_moves_the_recovery_point(kit):
+    log = fill(kit, retention_ms=-1, local_retention_ms=HOUR_MS)
+    log.delete_old_segments(NOW + 3 * HOUR_MS + 1, 5, tiered_end_offset=2)
+    log.sync()
+    assert log.recovery_point == 5
 
 
 def test_a_local_limit_that_is_not_set_is_that_of_the_whole(kit):

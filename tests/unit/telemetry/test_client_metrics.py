@@ -239,6 +239,26 @@ def test_what_is_out_of_date_goes(clients: ClientMetrics) -> None:
     assert len(page(clients, NOW + 80_000)) == 1  # and nobody remembers that it was a gauge
 
 
+def test_a_name_that_nobody_pushes_any_more_is_forgotten_though_others_push(clients: ClientMetrics) -> None:
+    first, second = clients.ask(Uuid.ZERO, JAVA, NOW), clients.ask(Uuid.ZERO, JAVA, NOW)
+    push(clients, first, data=pushed.push(pushed.gauge("g", 1.0)))
+    push(clients, second, NOW + 50_000, pushed.push(pushed.gauge("h", 1.0)))
+    assert len(page(clients, NOW + 80_000)) == 1
+    push(clients, second, NOW + 80_000, pushed.push(pushed.gauge("h", 1.0), pushed.counter("g", 1)))
+    assert len(page(clients, NOW + 80_000)) == 2
+
+
+def test_a_page_that_is_being_written_has_what_is_forgotten_meanwhile(clients: ClientMetrics) -> None:
+    answer = clients.ask(Uuid.ZERO, JAVA, NOW)
+    push(clients, answer, data=pushed.push(pushed.gauge("g", 1.0), pushed.gauge("h", 1.0)))
+    metrics = Metrics()
+    clients.show(metrics, lambda: NOW)
+    families = (each for each in metrics if each.name.startswith("kavka_client_"))
+    assert next(families).name == "kavka_client_g"
+    clients.sweep(NOW + 80_000)
+    assert next(families).name == "kavka_client_h"
+
+
 def test_a_node_starts_without_what_the_checksums_library_brings_along() -> None:
     script = "import sys; import kavka.broker.broker_role; assert 'importlib.metadata' not in sys.modules"
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

@@ -48,6 +48,19 @@ def test_a_histogram_keeps_its_bounds_and_its_sum() -> None:
     assert point.explicit_bounds[:3] == pytest.approx([0, 0.001, 0.003])
 
 
+def test_buckets_that_are_always_the_same_have_everything() -> None:
+    metrics = Metrics()
+    histogram = metrics.histograms("kavka_seconds", "Seconds.", scale=0.5, bits=range(2, 5)).of()
+    for number in (0, 1, 3, 4, 15, 16, 1000):
+        histogram.observe(number)
+    data = told(metrics)["kavka_seconds"].data
+    assert isinstance(data, Histogram)
+    (point,) = data.data_points
+    assert point.explicit_bounds == [1.5, 3.5, 7.5]
+    assert list(point.bucket_counts) == [3, 1, 1, 2]
+    assert point.count == 7
+
+
 def test_what_clients_pushed_is_sent_on() -> None:
     metrics = Metrics()
     metrics.collect(lambda: [Collected("kavka_client_rate", "Rate.", False, [({"client_id": "a"}, 1.5)])])

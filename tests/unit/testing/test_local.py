@@ -51,6 +51,12 @@ def test_a_first_port_gives_all_of_them(tmp_path: Path) -> None:
     ]
 
 
+def test_a_broker_that_is_added_takes_nobodys_port(tmp_path: Path) -> None:
+    lay_out(tmp_path, 1, {}, first_port=19092)
+    *_, added = lay_out(tmp_path, 2, {}, first_port=19092)
+    assert int(added.listen.rpartition(":")[2]) > 19093  # which is the controller's
+
+
 def test_controllers_of_nodes_that_listen_everywhere_are_not_everywhere(tmp_path: Path) -> None:
     nodes = lay_out(tmp_path, 2, {}, host="[::]", first_port=19092)
     assert (nodes[0].listen, nodes[0].controller) == ("[::]:19092", "127.0.0.1:19094")

@@ -25,6 +25,28 @@ class FullDisk(RealDisk):
         raise OSError(28, "no space left on device", path)
 
 
+class BrokenDisk(RealDisk):
+    """A disk that can do nothing any more, once it is broken."""
+
+    broken = False
+
+    def _works(self) -> None:
+        if self.broken:
+            raise OSError(5, "input/output error")
+
+    def read_file(self, path: str) -> bytes:
+        self._works()
+        return super().read_file(path)
+
+    def unlink(self, path: str) -> None:
+        self._works()
+        super().unlink(path)
+
+    def listdir(self, path: str) -> list[str]:
+        self._works()
+        return super().listdir(path)
+
+
 @pytest.fixture
 def threads() -> Iterator[ThreadPoolExecutor]:
     with ThreadPoolExecutor(2) as pool:
@@ -118,6 +140,16 @@ def test_a_disk_without_room_costs_only_the_cache(tmp_path: Path, threads: Threa
     run(lambda: cache.put("a", b"data"))
     assert run(lambda: cache.get("a")) is None
     assert (cache.used_bytes, cache.counts.failed) == (0, 1)
+
+
+def test_a_disk_that_fails_costs_only_the_cache(tmp_path: Path, threads: ThreadPoolExecutor) -> None:
+    disk = BrokenDisk()
+    cache = opened(tmp_path, threads, disk=disk)
+    run(lambda: cache.put("a", b"data"))
+    disk.broken = True
+    assert run(lambda: cache.get("a")) is None
+    assert (cache.used_bytes, cache.counts.failed) == (0, 2)  # it was neither read nor removed
+    assert len(opened(tmp_path, threads, disk=disk)) == 0
 
 
 def test_entries_of_a_segment_go_together(tmp_path: Path, threads: ThreadPoolExecutor) -> None:

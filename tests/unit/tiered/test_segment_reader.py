@@ -100,7 +100,7 @@ class Tier:
         self.store = SegmentStore(guarded(self.faulty, attempts=2), [KafkaLayout()], threads, Sealing(), CHUNK)
         self.chunks = DiskCache(RealDisk(), str(root / "chunks"), cache_bytes, threads)
         self.indexes = DiskCache(RealDisk(), str(root / "indexes"), 1 << 20, threads)
-        self.loader = ChunkLoader(self.store, self.chunks, memory_bytes=4 * CHUNK)
+        self.loader = ChunkLoader(self.store, self.chunks, fetches=lambda: 10, memory_bytes=4 * CHUNK)
         self.reader = SegmentReader(self.store, self.loader, self.indexes)
 
     async def put(self, one: Made) -> RemoteSegment:

@@ -252,6 +252,28 @@ def test_a_deletion_that_failed_halfway_is_simply_done_again(tier: Tier, layouts
     assert tier.files() == []
 
 
+@pytest.mark.parametrize("sealing", [PLAIN, BOTH])
+@pytest.mark.parametrize("lacks", ["", "manifest", "log", "half a log", "half a manifest"])
+def test_a_segment_is_whole_if_its_manifest_and_all_that_it_names_are_there(
+    tier: Tier, sealing: Sealing, lacks: str
+) -> None:
+    store = tier.segments(sealing, KafkaLayout() if sealing is PLAIN else ObjectLayout())
+    custom = run(lambda: store.put(NAME, SEGMENT, FILES))
+    if lacks.startswith("half a "):
+        file = tier.file(lacks.removeprefix("half a "))
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    elif lacks:
+        tier.file(lacks).unlink()
+    assert run(lambda: store.custom_of(NAME, SEGMENT)) == (None if lacks else custom)
+
+
+def test_a_segment_whose_manifest_is_spoiled_on_the_way_is_whole_all_the_same(tier: Tier) -> None:
+    store = tier.segments()
+    custom = run(lambda: store.put(NAME, SEGMENT, FILES))
+    tier.faulty.script("read", Fault.CORRUPT)
+    assert run(lambda: store.custom_of(NAME, SEGMENT)) == custom
+
+
 def test_what_a_jvm_broker_stored_is_read_without_a_manifest(tier: Tier) -> None:
     folder = tier.root / "kafka-tiered-storage" / f"orders-eu.v1-3-{NAME.topic_id}"
     folder.mkdir(parents=True)
@@ -313,7 +335,10 @@ def test_a_catalogue_is_rebuilt_from_the_store_alone(tier: Tier) -> None:
         spoiled.write_bytes(b"{")
         sorted(tier.root.rglob("*.log"))[3].unlink()  # behind our back
         bad = [one async for one in store.recovered() if isinstance(one, BadManifest)]
-        assert [one.ref.start_offset for one in bad] == [200, 300]
+        assert [(one.ref.start_offset, one.unreadable) for one in bad] == [(200, True), (300, False)]
+        spoiled.unlink()
+        tier.faulty.script("read", Fault.CORRUPT)
+        assert len([one async for one in store.recovered() if isinstance(one, BadManifest)]) == 1  # it is read again
 
     run(work)
 

@@ -32,5 +32,5 @@ async def add_offsets_to_txn(
         await transactions.add_partitions(request.transactional_id, producer, [partition], 0)
     except ProducerFenced as error:
         code = error.code if ctx.api_version >= KNOWS_FENCED_SINCE else InvalidProducerEpoch.code
-        return AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=code)
-    return AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=0)
+        return AddOffsetsToTxnResponse(error_code=code)
+    return AddOffsetsToTxnResponse(error_code=0)

@@ -57,14 +57,14 @@ async def add_partitions_to_txn(
         )
         ctx.require(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, asked.transactional_id)
         rows = await answer(asked, ctx, transactions, view.image, turn)
-        return AddPartitionsToTxnResponse(throttle_time_ms=0, results_by_topic_v3_and_below=rows)
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=rows)
     ctx.require(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
     results = []
     for transaction in request.transactions:
         rows = await answer(transaction, ctx, transactions, view.image, turn)
         results.append(AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=rows))
         await turn.breathe()
-    return AddPartitionsToTxnResponse(throttle_time_ms=0, results_by_transaction=results)
+    return AddPartitionsToTxnResponse(results_by_transaction=results)
 
 
 async def answer(

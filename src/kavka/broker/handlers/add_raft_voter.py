@@ -30,8 +30,6 @@ async def add_raft_voter(
         if quorum.is_leader and endpoint_of(message.voter.endpoints, listener) is None:
             raise InvalidRequest(f"the voter has no endpoint for listener {listener}")
     except KafkaError as error:
-        return AddRaftVoterResponse(throttle_time_ms=0, error_code=error.code, error_message=str(error))
+        return AddRaftVoterResponse(error_code=error.code, error_message=str(error))
     reply = await quorum.ask(message)
-    return AddRaftVoterResponse(
-        throttle_time_ms=0, error_code=reply.error, error_message=reply.message or None if reply.error else None
-    )
+    return AddRaftVoterResponse(error_code=reply.error, error_message=reply.message or None if reply.error else None)

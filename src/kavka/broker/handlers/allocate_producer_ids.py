@@ -21,6 +21,4 @@ async def allocate_producer_ids(
     block = await controller.submit(
         lambda machine, _: machine.allocate_producer_ids(request.broker_id, request.broker_epoch)
     )
-    return AllocateProducerIdsResponse(
-        throttle_time_ms=0, error_code=0, producer_id_start=block.first, producer_id_len=block.size
-    )
+    return AllocateProducerIdsResponse(error_code=0, producer_id_start=block.first, producer_id_len=block.size)

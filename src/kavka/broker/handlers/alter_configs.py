@@ -52,4 +52,4 @@ async def alter_configs(
                 resource_name=resource.resource_name,
             )
         )
-    return AlterConfigsResponse(throttle_time_ms=0, responses=rows)
+    return AlterConfigsResponse(responses=rows)

@@ -43,7 +43,7 @@ async def alter_partition(
         )
         for topic in request.topics
     ]
-    return AlterPartitionResponse(throttle_time_ms=0, error_code=0, topics=topics)
+    return AlterPartitionResponse(error_code=0, topics=topics)
 
 
 def isr_request(topic_id: Uuid, partition: RequestPartitionData) -> IsrRequest:

@@ -51,7 +51,6 @@ async def alter_partition_reassignments(
         for topic in request.topics
     ]
     return AlterPartitionReassignmentsResponse(
-        throttle_time_ms=0,
         allow_replication_factor_change=allowed,
         error_code=0,
         error_message=None,

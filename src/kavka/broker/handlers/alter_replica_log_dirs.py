@@ -46,6 +46,5 @@ async def alter_replica_log_dirs(
         row = AlterReplicaLogDirPartitionResult(partition_index=tp.partition, error_code=error_code)
         results.setdefault(tp.topic, []).append(row)
     return AlterReplicaLogDirsResponse(
-        throttle_time_ms=0,
         results=[AlterReplicaLogDirTopicResult(topic_name=name, partitions=rows) for name, rows in results.items()],
     )

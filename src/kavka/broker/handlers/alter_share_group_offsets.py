@@ -47,7 +47,6 @@ async def alter_share_group_offsets(
     }
     ids |= {topic.topic_name: by_name[topic.topic_name].id for topic in refused if topic.topic_name in by_name}
     return AlterShareGroupOffsetsResponse(
-        throttle_time_ms=0,
         error_code=0,
         responses=[
             *(

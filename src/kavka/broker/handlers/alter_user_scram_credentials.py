@@ -41,7 +41,7 @@ async def alter_user_scram_credentials(
     users = iter((await by_user(request, turn)).values())
     results: list[AlterUserScramCredentialsResult] = []
     part = list(islice(users, PART_USERS))
-    while part or not results:  # nothing at all is asked of the controller too
+    while True:  # nothing at all is asked of the controller too
         outcomes = await controller.submit(partial(alter_part, part))
         results += (
             AlterUserScramCredentialsResult(
@@ -51,7 +51,8 @@ async def alter_user_scram_credentials(
         )
         part = list(islice(users, PART_USERS))
         await turn.breathe()
-    return AlterUserScramCredentialsResponse(throttle_time_ms=0, results=results)
+        if not part:
+            return AlterUserScramCredentialsResponse(results=results)
 
 
 async def by_user(request: AlterUserScramCredentialsRequest, turn: Turn) -> dict[str, list[Change]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from kavka.broker.config import metrics_are_seen
 from kavka.broker.context import BROKER, Context, ListenerKind
 from kavka.broker.handlers import HANDLERS, HOT, IMPLEMENTED_FEATURES, TELEMETRY, latest_version, modules
 from kavka.broker.handlers.marks import NOTHING, handler
@@ -16,7 +17,8 @@ from kavka.metadata.features import KRAFT_VERSION, SUPPORTED, advertised
 from kavka.metadata.live import LiveSettings
 from kavka.metadata.view import MetadataView
 from kavka.model.errors import InvalidRequest
-from kavka.model.settings import KAVKA_METRICS_LISTENER, Values
+from kavka.model.settings import Values
+from kavka.net.session import LONGEST_KEPT
 from kavka.protocol.registry import API, ApiKey
 from kavka.protocol.schemas.api_versions import (
     ApiVersion,
@@ -41,7 +43,7 @@ def served(kind: ListenerKind = BROKER, values: Values | None = None) -> list[Ap
             max_version=latest_version(api, values),
         )
         for api in API.values()
-        if api.key in keys and (api.key not in TELEMETRY or values is None or values[KAVKA_METRICS_LISTENER])
+        if api.key in keys and (api.key not in TELEMETRY or values is None or metrics_are_seen(values))
     ]
 
 
@@ -54,7 +56,7 @@ async def api_versions(
     if ctx.api_version >= SOFTWARE_SINCE and not all(SOFTWARE.fullmatch(name) for name in names):
         return ApiVersionsResponse(error_code=InvalidRequest.code, api_keys=[])
     if ctx.api_version >= SOFTWARE_SINCE:
-        ctx.session.client_software_name, ctx.session.client_software_version = names
+        ctx.session.client_software_name, ctx.session.client_software_version = (name[:LONGEST_KEPT] for name in names)
     image = view.image
     finalized = {**image.features.levels, KRAFT_VERSION: view.kraft_version}
     return ApiVersionsResponse(

@@ -51,7 +51,7 @@ async def assign_replicas_to_dirs(
         )
         for directory in request.directories
     ]
-    return AssignReplicasToDirsResponse(throttle_time_ms=0, error_code=0, directories=directories)
+    return AssignReplicasToDirsResponse(error_code=0, directories=directories)
 
 
 def result(index: int, error: KafkaError | None) -> ResponsePartitionData:

@@ -36,7 +36,6 @@ async def broker_heartbeat(
     reply = await controller.submit(lambda machine, now_ms: machine.heartbeat(beat, now_ms))
     watch(ctx, controller, broker_id, epoch)
     return BrokerHeartbeatResponse(
-        throttle_time_ms=0,
         error_code=0,
         is_caught_up=reply.caught_up,
         is_fenced=reply.fenced,

@@ -67,7 +67,7 @@ async def broker_registration(
     )
     epoch = await controller.submit(lambda machine, now_ms: machine.register_broker(wanted, now_ms))
     watch(ctx, controller, request.broker_id, epoch)
-    return BrokerRegistrationResponse(throttle_time_ms=0, error_code=0, broker_epoch=epoch)
+    return BrokerRegistrationResponse(error_code=0, broker_epoch=epoch)
 
 
 def watch(ctx: Context, controller: ControllerLoop, broker_id: int, epoch: int) -> None:

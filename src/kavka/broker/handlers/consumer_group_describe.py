@@ -40,7 +40,7 @@ async def consumer_group_describe(
     if request.include_authorized_operations:
         found = [group if group.error_code else with_operations(group, ctx) for group in found]
     not_allowed = [failed(id_, GroupAuthorizationFailed()) for id_ in refused]
-    return ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=[*not_allowed, *found])
+    return ConsumerGroupDescribeResponse(groups=[*not_allowed, *found])
 
 
 def may_see_topics(group: DescribedGroup, ctx: Context) -> bool:

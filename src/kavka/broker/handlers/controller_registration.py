@@ -27,4 +27,4 @@ async def controller_registration(
         request.controller_id, request.incarnation_id, endpoints(request.listeners), supported(request.features)
     )
     await controller.submit(lambda machine, _: machine.register_controller(wanted))
-    return ControllerRegistrationResponse(throttle_time_ms=0, error_code=0, error_message=None)
+    return ControllerRegistrationResponse(error_code=0, error_message=None)

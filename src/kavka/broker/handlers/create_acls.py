@@ -41,4 +41,4 @@ async def create_acls(
         else AclCreationResult(error_code=error.code, error_message=str(error))
         for error in outcomes
     ]
-    return CreateAclsResponse(throttle_time_ms=0, results=results)
+    return CreateAclsResponse(results=results)

@@ -75,5 +75,4 @@ def answer(
         max_timestamp_ms=time_ms,
         token_id="",
         hmac=b"",
-        throttle_time_ms=0,
     )

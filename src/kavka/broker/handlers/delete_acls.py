@@ -40,7 +40,7 @@ async def delete_acls(
         for acl_filter in request.filters
     ]
     outcomes = await controller.submit(lambda machine, _: machine.delete_acls(filters))
-    return DeleteAclsResponse(throttle_time_ms=0, filter_results=list(map(result, outcomes)))
+    return DeleteAclsResponse(filter_results=list(map(result, outcomes)))
 
 
 def result(outcome: list[Acl] | KafkaError) -> DeleteAclsFilterResult:

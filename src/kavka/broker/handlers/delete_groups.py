@@ -28,7 +28,7 @@ async def delete_groups(
         stay = await shares.delete_states(allowed)
         results += [failed(name, error) for name, error in stay.items()]
         results += await groups.delete([name for name in allowed if name not in stay], failed)
-    return DeleteGroupsResponse(throttle_time_ms=0, results=results)
+    return DeleteGroupsResponse(results=results)
 
 
 def failed(group_id: str, error: KafkaError) -> DeletableGroupResult:

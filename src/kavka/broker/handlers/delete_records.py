@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import PER_ITEM, Parts, handler
-from kavka.metadata.names import is_internal
+from kavka.metadata.names import is_write_protected
 from kavka.model.errors import InvalidTopicException, KafkaError, KafkaStorageError
 from kavka.model.types import TopicPartition
 from kavka.protocol.schemas.delete_records import (
@@ -60,7 +60,6 @@ async def delete_records(
         return DeleteRecordsPartitionResult(partition_index=index, low_watermark=low, error_code=code)
 
     return DeleteRecordsResponse(
-        throttle_time_ms=0,
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name, partitions=[result(topic.name, row.partition_index) for row in topic.partitions]
@@ -73,7 +72,7 @@ async def delete_records(
 def delete(topic: str, row: DeleteRecordsPartition, replicas: ReplicaManager) -> Awaited:
     """Delete on the leader; what the other replicas have to follow with."""
     partition = replicas.find(topic, row.partition_index)
-    if is_internal(topic):
+    if is_write_protected(topic):
         raise InvalidTopicException(f"records of the internal topic {topic} cannot be deleted")
     return Awaited(partition, partition.delete_records(row.offset), partition.led_since)
 

@@ -40,7 +40,7 @@ async def delete_share_group_offsets(
     rows += [
         row(by_id[topic_id].name if topic_id in by_id else "", topic_id, error) for topic_id, error in by_topic.items()
     ]
-    return DeleteShareGroupOffsetsResponse(throttle_time_ms=0, error_code=0, responses=rows)
+    return DeleteShareGroupOffsetsResponse(error_code=0, responses=rows)
 
 
 def row(name: str, topic_id: Uuid, error: KafkaError | None) -> DeleteShareGroupOffsetsResponseTopic:

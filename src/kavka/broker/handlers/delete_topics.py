@@ -54,7 +54,7 @@ async def delete_topics(
     asked = [*named, *request.topics]
     if not settings[DELETE_TOPIC_ENABLE]:
         refused = TopicDeletionDisabled() if ctx.api_version >= 3 else InvalidRequest("topics are not deleted here")
-        return DeleteTopicsResponse(throttle_time_ms=0, responses=[result(topic, refused) for topic in asked])
+        return DeleteTopicsResponse(responses=[result(topic, refused) for topic in asked])
     mutations = quotas.mutations(ctx, strict_since=STRICT_SINCE)
     rows, chosen = sorted_out(asked, controller.image.topics, ctx)
     if chosen:

@@ -53,6 +53,4 @@ async def describe_acls(request: DescribeAclsRequest, ctx: Context, gate: Gate) 
                 permission_type=acl.permission_type,
             )
         )
-    return DescribeAclsResponse(
-        throttle_time_ms=0, error_code=0, error_message=None, resources=list(resources.values())
-    )
+    return DescribeAclsResponse(error_code=0, error_message=None, resources=list(resources.values()))

@@ -36,4 +36,4 @@ async def describe_client_quotas(
         for entity, quotas in quotas_of(view.image, wanted, strict=request.strict).items()
     ]
     # Kafka's message for success is empty, not null
-    return DescribeClientQuotasResponse(throttle_time_ms=0, error_code=0, error_message="", entries=entries)
+    return DescribeClientQuotasResponse(error_code=0, error_message="", entries=entries)

@@ -43,7 +43,6 @@ async def describe_cluster(
         rows = broker_rows(image, ctx.listener, fenced=request.include_fenced_brokers)
         chosen = controller_id(image, controller.node_id)
     return DescribeClusterResponse(
-        throttle_time_ms=0,
         error_code=0,
         endpoint_type=request.endpoint_type,
         cluster_id=controller.cluster_id,

@@ -61,7 +61,7 @@ async def describe_configs(
                 configs=[row(entry, request) for entry in found],
             )
         )
-    return DescribeConfigsResponse(throttle_time_ms=0, results=results)
+    return DescribeConfigsResponse(results=results)
 
 
 def entries(resource: DescribeConfigsResource, image: MetadataImage, node_id: int, broker: Values) -> list[Entry]:

@@ -41,7 +41,7 @@ async def describe_delegation_token(
         for record in view.image.security.tokens.values()
         if (wanted is None or not wanted.isdisjoint(holders(record))) and shown(record, ctx)
     ]
-    return DescribeDelegationTokenResponse(error_code=0, tokens=tokens, throttle_time_ms=0)
+    return DescribeDelegationTokenResponse(error_code=0, tokens=tokens)
 
 
 def holders(record: DelegationTokenRecord) -> set[str]:

@@ -35,9 +35,7 @@ async def describe_log_dirs(
         for topic in request.topics:
             wanted.setdefault(topic.topic, set()).update(topic.partitions)
             await turn.breathe()
-    return DescribeLogDirsResponse(
-        throttle_time_ms=0, results=[await describe(directory, replicas, wanted) for directory in replicas.dirs]
-    )
+    return DescribeLogDirsResponse(results=[await describe(directory, replicas, wanted) for directory in replicas.dirs])
 
 
 async def describe(

@@ -27,7 +27,6 @@ async def describe_producers(
 ) -> DescribeProducersResponse:
     """List the active producers of partitions."""
     return DescribeProducersResponse(
-        throttle_time_ms=0,
         topics=[
             TopicResponse(
                 name=topic.name,

@@ -52,7 +52,7 @@ async def describe_share_group_offsets(
                 group_id=group.group_id, topics=topics, error_code=code, error_message=message
             )
         )
-    return DescribeShareGroupOffsetsResponse(throttle_time_ms=0, groups=groups)
+    return DescribeShareGroupOffsetsResponse(groups=groups)
 
 
 async def described(

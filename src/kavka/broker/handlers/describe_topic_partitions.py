@@ -40,7 +40,7 @@ async def describe_topic_partitions(
     names = sorted(name for name in may_see if name >= start)
     if cursor is not None and (cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names)):
         refused = [row(InvalidRequest.code, topic.name, Uuid.ZERO, [], NOT_ASKED) for topic in request.topics]
-        return DescribeTopicPartitionsResponse(throttle_time_ms=0, topics=refused)
+        return DescribeTopicPartitionsResponse(topics=refused)
     left = max(min(settings[MAX_REQUEST_PARTITION_SIZE_LIMIT], request.response_partition_limit), 1)
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     if request.topics and cursor is None:
@@ -64,7 +64,7 @@ async def describe_topic_partitions(
             next_cursor = Cursor(topic_name=name, partition_index=first + left)
             break
         left -= len(rows)
-    return DescribeTopicPartitionsResponse(throttle_time_ms=0, topics=topics, next_cursor=next_cursor)
+    return DescribeTopicPartitionsResponse(topics=topics, next_cursor=next_cursor)
 
 
 def partition_rows(

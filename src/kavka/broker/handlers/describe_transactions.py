@@ -26,7 +26,7 @@ async def describe_transactions(
 ) -> DescribeTransactionsResponse:
     """Show transactions."""
     rows = [await describe(ctx, id_, transactions) for id_ in request.transactional_ids]
-    return DescribeTransactionsResponse(throttle_time_ms=0, transaction_states=rows)
+    return DescribeTransactionsResponse(transaction_states=rows)
 
 
 async def describe(ctx: Context, transactional_id: str, transactions: Transactions) -> TransactionState:

@@ -36,7 +36,7 @@ async def describe_user_scram_credentials(
     for name, count in times.items():
         results.append(result(name, count, known.get(name)))
         await turn.breathe()
-    return DescribeUserScramCredentialsResponse(throttle_time_ms=0, error_code=0, error_message=None, results=results)
+    return DescribeUserScramCredentialsResponse(error_code=0, error_message=None, results=results)
 
 
 def result(name: str, times: int, infos: list[CredentialInfo] | None) -> DescribeUserScramCredentialsResult:

@@ -64,7 +64,6 @@ async def elect_leaders(
             add(rows, [(name, [(index, error) for index in indexes]) for name, indexes in part], set())
             await turn.breathe()
     return ElectLeadersResponse(
-        throttle_time_ms=0,
         error_code=code if ctx.api_version >= 1 else 0,
         replica_election_results=[
             ReplicaElectionResult(topic=name, partition_result=found) for name, found in rows.items()

@@ -32,7 +32,5 @@ async def end_txn(request: EndTxnRequest, ctx: Context, transactions: Transactio
         )
     except ProducerFenced as error:
         code = error.code if ctx.api_version >= KNOWS_FENCED_SINCE else InvalidProducerEpoch.code
-        return EndTxnResponse(throttle_time_ms=0, error_code=code)
-    return EndTxnResponse(
-        throttle_time_ms=0, error_code=0, producer_id=found.producer_id, producer_epoch=found.producer_epoch
-    )
+        return EndTxnResponse(error_code=code)
+    return EndTxnResponse(error_code=0, producer_id=found.producer_id, producer_epoch=found.producer_epoch)

@@ -16,8 +16,9 @@ from kavka.broker.forwarding import FORWARDABLE, unpack_host, unpack_principal
 from kavka.broker.gate import Gate
 from kavka.broker.handlers.marks import handler, on_cluster
 from kavka.model.errors import InvalidRequest, KafkaError, NotController, UnsupportedVersion
-from kavka.protocol.compiler import decode
-from kavka.protocol.header import RequestHeader, encode_response, parse_request_header
+from kavka.pacing.turn import paced
+from kavka.protocol.compiler import decode_steps
+from kavka.protocol.header import RequestHeader, encode_response_steps, parse_request_header
 from kavka.protocol.registry import API
 from kavka.protocol.schemas.envelope import EnvelopeRequest, EnvelopeResponse
 from kavka.quorum.channel import refuses
@@ -37,7 +38,7 @@ async def envelope(request: EnvelopeRequest, ctx: Context, handlers: Served, gat
     """Serve the request in an envelope."""
     principal, by_token = unpack_principal(request.request_principal)
     host = unpack_host(request.client_host_address)
-    header, body = unpack_request(request.request_data)
+    header, body = await unpack_request(request.request_data)
     session = replace(
         ctx.session,
         client_host=host,
@@ -54,14 +55,14 @@ async def envelope(request: EnvelopeRequest, ctx: Context, handlers: Served, gat
         forwarded=True,
     )
     answer = await handlers.serve(body, client)
-    if refuses(answer, NotController.code):
+    if await refuses(answer, NotController.code):
         raise NotController("this node is not the active controller")
-    pieces = encode_response(header.api_key, header.api_version, header.correlation_id, answer)
+    pieces = await paced(encode_response_steps(header.api_key, header.api_version, header.correlation_id, answer))
     framed = b"".join(piece for piece in pieces if isinstance(piece, bytes))
     return EnvelopeResponse(response_data=framed[4:], error_code=0)
 
 
-def unpack_request(data: bytes) -> tuple[RequestHeader, Any]:
+async def unpack_request(data: bytes) -> tuple[RequestHeader, Any]:
     """The request inside; raises UnsupportedVersion where it cannot be read, as Kafka does."""
     try:
         header, pos = parse_request_header(data)
@@ -73,6 +74,6 @@ def unpack_request(data: bytes) -> tuple[RequestHeader, Any]:
     if not api.min_version <= header.api_version <= api.latest_stable_version:
         raise UnsupportedVersion(f"{api.name} has no version {header.api_version}")
     try:
-        return header, decode(api.request(), data, header.api_version, pos)
+        return header, await paced(decode_steps(api.request(), data, header.api_version, pos))
     except KafkaError as error:
         raise UnsupportedVersion(f"the {api.name} in the envelope cannot be read: {error}") from None

@@ -43,4 +43,4 @@ async def expire_delegation_token(
 
 def told(error_code: int, until_ms: int) -> ExpireDelegationTokenResponse:
     """Until when the token is good."""
-    return ExpireDelegationTokenResponse(error_code=error_code, expiry_timestamp_ms=until_ms, throttle_time_ms=0)
+    return ExpireDelegationTokenResponse(error_code=error_code, expiry_timestamp_ms=until_ms)

@@ -139,10 +139,10 @@ class FetchHandler:
         )
 
 
-def capped(limits: FetchLimits, most: int) -> FetchLimits:
+def capped(limits: FetchLimits, most: float) -> FetchLimits:
     """Limits for a client that would have to wait after more."""
-    max_bytes = min(limits.max_bytes, most)
-    return limits._replace(max_bytes=max_bytes, min_bytes=min(limits.min_bytes, max_bytes))
+    less = int(most) if limits.max_bytes > most else None
+    return limits if less is None else limits._replace(max_bytes=less, min_bytes=min(limits.min_bytes, less))
 
 
 def refuse(version: int, correlation_id: int, code: int) -> list[Piece]:

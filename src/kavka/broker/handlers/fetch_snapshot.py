@@ -28,7 +28,7 @@ async def fetch_snapshot(
         if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
             raise InvalidRequest("FetchSnapshot is about one partition")
     except KafkaError as error:
-        return FetchSnapshotResponse(throttle_time_ms=0, error_code=error.code, topics=[])
+        return FetchSnapshotResponse(error_code=error.code, topics=[])
     try:
         asked = only_partition(request.topics, "name", "partition")
     except InvalidRequest:
@@ -48,4 +48,4 @@ def unknown(topic: schema.RequestTopicSnapshot) -> FetchSnapshotResponse:
         unaligned_records=b"",
     )
     answer = schema.ResponseTopicSnapshot(name=topic.name, partitions=[partition])
-    return FetchSnapshotResponse(throttle_time_ms=0, error_code=0, topics=[answer])
+    return FetchSnapshotResponse(error_code=0, topics=[answer])

@@ -36,7 +36,7 @@ async def get_replica_log_info(
         )
         for topic in request.topic_partitions
     ]
-    return GetReplicaLogInfoResponse(throttle_time_ms=0, error_code=0, topic_partition_log_info_list=topics)
+    return GetReplicaLogInfoResponse(error_code=0, topic_partition_log_info_list=topics)
 
 
 def log_info(topic_id: Uuid, index: int, replicas: ReplicaManager) -> PartitionLogInfo:

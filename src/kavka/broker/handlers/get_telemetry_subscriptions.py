@@ -24,7 +24,6 @@ async def get_telemetry_subscriptions(
     """Tell a client which metrics to push, and how often."""
     answer = telemetry.ask(request.client_instance_id, ctx)
     return GetTelemetrySubscriptionsResponse(
-        throttle_time_ms=0,
         error_code=0,
         client_instance_id=answer.instance_id,
         subscription_id=answer.subscription_id,

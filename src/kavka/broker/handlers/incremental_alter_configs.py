@@ -59,4 +59,4 @@ async def incremental_alter_configs(
                 resource_name=resource.resource_name,
             )
         )
-    return IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=rows)
+    return IncrementalAlterConfigsResponse(responses=rows)

@@ -33,7 +33,7 @@ async def init_producer_id(
         return refused(InvalidRequest.code)
     if request.transactional_id is None:
         id_ = await producer_ids.next()
-        return InitProducerIdResponse(throttle_time_ms=0, error_code=0, producer_id=id_, producer_epoch=0)
+        return InitProducerIdResponse(error_code=0, producer_id=id_, producer_epoch=0)
     try:
         found = await transactions.init_producer_id(
             Init(
@@ -66,9 +66,8 @@ def accepted(found: Initialized, version: int) -> InitProducerIdResponse:
     """An answer with an id, and from v6 on with the transaction that was kept."""
     id_, epoch = found.producer
     if version < 6:
-        return InitProducerIdResponse(throttle_time_ms=0, error_code=0, producer_id=id_, producer_epoch=epoch)
+        return InitProducerIdResponse(error_code=0, producer_id=id_, producer_epoch=epoch)
     return InitProducerIdResponse(
-        throttle_time_ms=0,
         error_code=0,
         producer_id=id_,
         producer_epoch=epoch,
@@ -79,4 +78,4 @@ def accepted(found: Initialized, version: int) -> InitProducerIdResponse:
 
 def refused(code: int) -> InitProducerIdResponse:
     """An answer without an id."""
-    return InitProducerIdResponse(throttle_time_ms=0, error_code=code, producer_id=-1, producer_epoch=-1)
+    return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)

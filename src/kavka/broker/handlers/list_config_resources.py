@@ -46,7 +46,7 @@ async def list_config_resources(
         if kind in asked
         for name in names(kind, view.image, ctx.listener)
     ]
-    return ListConfigResourcesResponse(throttle_time_ms=0, error_code=0, config_resources=found)
+    return ListConfigResourcesResponse(error_code=0, config_resources=found)
 
 
 def names(kind: ResourceType, image: MetadataImage, listener: str) -> Iterable[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import PER_ITEM, handler
+from kavka.pacing.turn import Turn
 from kavka.protocol.schemas.list_groups import ListGroupsRequest, ListGroupsResponse
 from kavka.runtime.groups import Groups
 from kavka.security.acl import Operation, ResourceType
@@ -18,7 +19,10 @@ async def list_groups(request: ListGroupsRequest, ctx: Context, groups: Groups) 
     """List groups."""
     found = await groups.list_groups(request.states_filter, request.types_filter)
     if not ctx.allows(Operation.DESCRIBE, ResourceType.CLUSTER, asked=False):
-        found = [
-            group for group in found if ctx.allows(Operation.DESCRIBE, ResourceType.GROUP, group.group_id, asked=False)
-        ]
+        allowed, turn = [], Turn()
+        for group in found:
+            if ctx.allows(Operation.DESCRIBE, ResourceType.GROUP, group.group_id, asked=False):
+                allowed.append(group)
+            await turn.breathe()
+        found = allowed
     return ListGroupsResponse(error_code=0, groups=found)

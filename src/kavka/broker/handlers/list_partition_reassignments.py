@@ -39,4 +39,4 @@ async def list_partition_reassignments(
         )
         for name, rows in moving
     ]
-    return ListPartitionReassignmentsResponse(throttle_time_ms=0, error_code=0, error_message=None, topics=topics)
+    return ListPartitionReassignmentsResponse(error_code=0, error_message=None, topics=topics)

@@ -28,7 +28,6 @@ async def list_transactions(
     """List transactional ids."""
     found = await transactions.list(wanted(request, ctx.now_ms))
     return ListTransactionsResponse(
-        throttle_time_ms=0,
         error_code=0,
         unknown_state_filters=[name for name in request.state_filters if name not in LABELS],
         transaction_states=[

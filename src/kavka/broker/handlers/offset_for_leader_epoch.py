@@ -26,7 +26,6 @@ async def offset_for_leader_epoch(
 ) -> OffsetForLeaderEpochResponse:
     """Say where leader epochs end, so that a consumer can tell whether its log was cut."""
     return OffsetForLeaderEpochResponse(
-        throttle_time_ms=0,
         topics=[
             OffsetForLeaderTopicResult(
                 topic=topic.topic, partitions=[end_offset(ctx, topic.topic, row, replicas) for row in topic.partitions]

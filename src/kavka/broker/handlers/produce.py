@@ -1,8 +1,8 @@
 """Produce: v3-13.
 
 Behaviour:  batches go to the log as they came; acks=0 has no answer, and an error closes the connection instead.
-            The answer waits for the fsync that flush.messages asks for, and with acks=all for the in-sync replicas.
-            A transaction's first batch waits for its coordinator (KIP-890). Much is judged in parts, between turns.
+            The answer waits for the fsync that flush.messages asks for, and with acks=all for the in-sync replicas; the
+            first batch of a transaction for its coordinator (KIP-890), and of a checked schema for the registry.
 Errors:     one per partition, base offset -1; a bad acks value is INVALID_REQUIRED_ACKS for all of them.
 """
 
@@ -22,7 +22,7 @@ from kavka.model.errors import InvalidRequiredAcks, KafkaError, TransactionalIdA
 from kavka.model.types import Piece
 from kavka.net.responses import PENDING, Pending, Reply
 from kavka.pacing.lane import Lane
-from kavka.replica.judging import AT_ONCE_BYTES, Judging
+from kavka.replica.judging import AT_ONCE_BYTES, Judging, Schemas
 from kavka.replica.manager import ReplicaManager
 from kavka.replica.producing import Appended, PendingProduce, Producing, Rows, has_transactional
 from kavka.replica.syncing import Syncer
@@ -44,9 +44,10 @@ class ProduceHandler:
         purgatory: Purgatory,
         lane: Lane,
         verification: Callable[[], Verification] | None = None,
+        schemas: Callable[[], Schemas | None] | None = None,
     ) -> None:
         self._replicas = replicas
-        self._producing = Producing(replicas, syncer, clock, purgatory)
+        self._producing = Producing(replicas, syncer, clock, purgatory, schemas)
         self._append = self._producing.append
         self._held = replicas.held
         self._now_ms = clock.now_ms
@@ -90,13 +91,13 @@ class ProduceHandler:
             refused = TransactionalIdAuthorizationFailed()
         elif transactional_id is not None and self._verification is not None:
             try:
-                begun = self._verification().begin(topics, knows_produce(version))
+                begun = (verification := self._verification()).begin(topics, knows_produce(version))
             except KafkaError as error:
                 refused = error
             else:
                 if begun is not None:
                     judge = partial(self._judge, keep(connection, buffer[pos:end], version, correlation_id, client_id))
-                    self._verification().ask(transactional_id, begun, knows_produce(version), judge)
+                    verification.ask(transactional_id, begun, knows_produce(version), judge)
                     return PENDING
         elif transactional_id is None and has_transactional(topics):
             refused = TransactionalIdAuthorizationFailed("transactional records without a transactional id")
@@ -112,7 +113,7 @@ class ProduceHandler:
     def _judge(self, delayed: DelayedProduce, verdict: VerificationResult | None) -> None:
         """Append once all that is compressed is judged, a part at a time."""
         judging = self._producing.judge(delayed.topics, delayed.version, delayed.size)
-        in_parts(delayed, judging, self._lane, lambda: self._serve(delayed, verdict, judging))
+        in_parts(delayed, judging, self._lane, self._producing.schemas, lambda: self._serve(delayed, verdict, judging))
 
     def _serve(self, delayed: DelayedProduce, verdict: VerificationResult | None, judging: Judging | None) -> None:
         """Append a delayed request's records and answer."""

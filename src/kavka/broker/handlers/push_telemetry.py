@@ -20,4 +20,4 @@ async def push_telemetry(
 ) -> PushTelemetryResponse:
     """Take a client's metrics."""
     await telemetry.push(request, ctx)
-    return PushTelemetryResponse(throttle_time_ms=0, error_code=0)
+    return PushTelemetryResponse(error_code=0)

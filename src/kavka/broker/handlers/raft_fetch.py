@@ -25,6 +25,6 @@ async def raft_fetch(request: FetchRequest, ctx: Context, controller: Controller
         controller.strangers.check(request.cluster_id, ctx.client_host)
         message = read_fetch(request, ctx.api_version)
     except KafkaError as error:
-        return FetchResponse(throttle_time_ms=0, error_code=error.code, responses=[])
+        return FetchResponse(error_code=error.code, responses=[])
     reply = await controller.quorum.ask(message, request.max_bytes)
     return write_fetch_reply(reply, ctx.listener, ctx.api_version)

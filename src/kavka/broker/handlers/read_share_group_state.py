@@ -10,6 +10,7 @@ from __future__ import annotations
 from kavka.broker.context import Context
 from kavka.broker.handlers.marks import Parts, handler, on_cluster
 from kavka.broker.sharing import of_each
+from kavka.coordinator.share_state.state import write_producer
 from kavka.model.errors import KafkaError
 from kavka.model.share import SharePartitionKey
 from kavka.protocol.schemas.read_share_group_state import (
@@ -45,6 +46,7 @@ async def read_share_group_state(
                 StateBatch(first_offset=first, last_offset=last, delivery_state=state, delivery_count=count)
                 for first, last, state, count in found.batches
             ],
+            dead_letters=write_producer(found.dead_letters),
         )
 
     found = await of_each(request.group_id, request.topics, ask, failed)

@@ -25,8 +25,6 @@ async def remove_raft_voter(
     try:
         controller.strangers.check(request.cluster_id, ctx.client_host)
     except KafkaError as error:
-        return RemoveRaftVoterResponse(throttle_time_ms=0, error_code=error.code, error_message=str(error))
+        return RemoveRaftVoterResponse(error_code=error.code, error_message=str(error))
     reply = await controller.quorum.ask(read_remove(request))
-    return RemoveRaftVoterResponse(
-        throttle_time_ms=0, error_code=reply.error, error_message=reply.message or None if reply.error else None
-    )
+    return RemoveRaftVoterResponse(error_code=reply.error, error_message=reply.message or None if reply.error else None)

@@ -42,4 +42,4 @@ async def renew_delegation_token(
 
 def told(error_code: int, until_ms: int) -> RenewDelegationTokenResponse:
     """Until when the token is good."""
-    return RenewDelegationTokenResponse(error_code=error_code, expiry_timestamp_ms=until_ms, throttle_time_ms=0)
+    return RenewDelegationTokenResponse(error_code=error_code, expiry_timestamp_ms=until_ms)

@@ -52,7 +52,6 @@ async def share_acknowledge(
         topic_id, _ = where
         topics.setdefault(topic_id, []).append(row(where, error, leaders))
     return ShareAcknowledgeResponse(
-        throttle_time_ms=0,
         error_code=0,
         acquisition_lock_timeout_ms=leader.settings_of(key.group_id).record_lock_duration_ms,
         responses=[ShareAcknowledgeTopicResponse(topic_id=id_, partitions=rows) for id_, rows in topics.items()],

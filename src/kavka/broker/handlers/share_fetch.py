@@ -117,7 +117,6 @@ def response(rows: Rows, outcomes: Outcomes, leaders: Leaders, lock_ms: int) -> 
         topic_id, _ = where
         topics.setdefault(topic_id, []).append(partition(where, row, outcomes.get(where), leaders))
     return ShareFetchResponse(
-        throttle_time_ms=0,
         error_code=0,
         acquisition_lock_timeout_ms=lock_ms,
         responses=[ShareFetchableTopicResponse(topic_id=id_, partitions=found) for id_, found in topics.items()],

@@ -44,7 +44,7 @@ async def share_group_describe(
             for group in found
         ]
     not_allowed = [failed(id_, GroupAuthorizationFailed()) for id_ in refused]
-    return ShareGroupDescribeResponse(throttle_time_ms=0, groups=[*not_allowed, *found])
+    return ShareGroupDescribeResponse(groups=[*not_allowed, *found])
 
 
 def may_see(group: DescribedGroup, ctx: Context) -> bool:

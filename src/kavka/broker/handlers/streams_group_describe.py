@@ -45,7 +45,7 @@ async def streams_group_describe(
             rows.append(replace(group, authorized_operations=ctx.operations(ResourceType.GROUP, group.group_id)))
         else:
             rows.append(group)
-    return StreamsGroupDescribeResponse(throttle_time_ms=0, groups=rows)
+    return StreamsGroupDescribeResponse(groups=rows)
 
 
 def may_see_topics(group: DescribedGroup, ctx: Context) -> bool:

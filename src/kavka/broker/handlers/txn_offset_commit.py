@@ -68,7 +68,6 @@ async def txn_offset_commit(
         except KafkaError as error:
             return failed(request, error, ctx.api_version)
     return TxnOffsetCommitResponse(
-        throttle_time_ms=0,
         topics=[
             TxnOffsetCommitResponseTopic(
                 name=topic.name,
@@ -141,4 +140,4 @@ def failed(request: TxnOffsetCommitRequest, error: KafkaError, version: int) -> 
         )
         for topic in request.topics
     ]
-    return TxnOffsetCommitResponse(throttle_time_ms=0, topics=rows)
+    return TxnOffsetCommitResponse(topics=rows)

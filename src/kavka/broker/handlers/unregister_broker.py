@@ -19,4 +19,4 @@ async def unregister_broker(
 ) -> UnregisterBrokerResponse:
     """Forget a broker."""
     await controller.submit(lambda machine, _: machine.unregister_broker(request.broker_id))
-    return UnregisterBrokerResponse(throttle_time_ms=0, error_code=0, error_message=None)
+    return UnregisterBrokerResponse(error_code=0, error_message=None)

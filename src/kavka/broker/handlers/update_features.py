@@ -34,6 +34,4 @@ async def update_features(
         )
     )
     rows = [UpdatableFeatureResult(feature=name, error_code=0, error_message=None) for name in updates]
-    return UpdateFeaturesResponse(
-        throttle_time_ms=0, error_code=0, error_message=None, results=rows if ctx.api_version <= 1 else []
-    )
+    return UpdateFeaturesResponse(error_code=0, error_message=None, results=rows if ctx.api_version <= 1 else [])

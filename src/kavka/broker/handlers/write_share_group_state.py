@@ -11,6 +11,7 @@ from kavka.broker.context import Context
 from kavka.broker.handlers.marks import Parts, handler, on_cluster
 from kavka.broker.sharing import of_each
 from kavka.coordinator.share_state.machine import StateChange
+from kavka.coordinator.share_state.state import read_producer
 from kavka.model.errors import KafkaError
 from kavka.model.share import SharePartitionKey, StateBatch
 from kavka.protocol.schemas.write_share_group_state import (
@@ -39,7 +40,14 @@ async def write_share_group_state(
             StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
             for batch in row.state_batches
         ]
-        change = StateChange(row.state_epoch, row.leader_epoch, row.start_offset, row.delivery_complete_count, batches)
+        change = StateChange(
+            row.state_epoch,
+            row.leader_epoch,
+            row.start_offset,
+            row.delivery_complete_count,
+            batches,
+            read_producer(row.dead_letters),
+        )
         await states.ask(key, lambda machine, now_ms: machine.write(key, change, now_ms))
         return PartitionResult(partition=row.partition, error_code=0)
 

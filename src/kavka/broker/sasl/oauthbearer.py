@@ -5,9 +5,9 @@ There is no way of believing tokens by leaving something out: without a source o
 
 from __future__ import annotations
 
+import logging
 import ssl
-from collections.abc import Mapping
-from importlib import import_module
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 from kavka.broker.sasl import MechanismSetup
@@ -25,18 +25,15 @@ from kavka.model.settings import (
     SASL_OAUTHBEARER_JWT_VALIDATOR_CLASS,
     SASL_OAUTHBEARER_SCOPE_CLAIM_NAME,
     SASL_OAUTHBEARER_SUB_CLAIM_NAME,
-    SASL_SERVER_CALLBACK_HANDLER_CLASS,
-    Setting,
 )
 from kavka.net.session import Session
-from kavka.security.sasl.oauthbearer import Judge, OAuthBearerServer
+from kavka.security.sasl.exchange import Authenticated
+from kavka.security.sasl.oauthbearer import InvalidTokenError, Judge, OAuthBearerServer
+
+logger = logging.getLogger(__name__)
 
 _PACKAGE: Final = "org.apache.kafka.common.security.oauthbearer."
 MODULE: Final = f"{_PACKAGE}OAuthBearerLoginModule"
-HANDLERS: Final = frozenset(
-    {f"{_PACKAGE}OAuthBearerValidatorCallbackHandler", f"{_PACKAGE}secured.OAuthBearerValidatorCallbackHandler"}
-)
-"""Kafka's names for what is done here."""
 VALIDATORS: Final = frozenset({f"{_PACKAGE}DefaultJwtValidator", f"{_PACKAGE}BrokerJwtValidator"})
 
 
@@ -73,11 +70,13 @@ class Signed(Judged):
 def mechanism(setup: MechanismSetup) -> Judged:
     """OAUTHBEARER with what a listener trusts; raises SettingError where that is nothing."""
     settings = setup.settings
-    _refuse_unknown(setup, SASL_OAUTHBEARER_JWT_VALIDATOR_CLASS, VALIDATORS)
-    handler = settings[SASL_SERVER_CALLBACK_HANDLER_CLASS]
-    if handler is not None and ":" in handler:
-        return Judged(_imported(setup, handler))
-    _refuse_unknown(setup, SASL_SERVER_CALLBACK_HANDLER_CLASS, HANDLERS)
+    validator = settings[SASL_OAUTHBEARER_JWT_VALIDATOR_CLASS]
+    if validator not in VALIDATORS:
+        key = SASL_OAUTHBEARER_JWT_VALIDATOR_CLASS.name
+        raise setup.refusal(key, f"{validator} is none of {', '.join(sorted(VALIDATORS))}")
+    judge = setup.judge()
+    if judge is not None:
+        return Judged(_by(judge))
     url, unsecured = settings[SASL_OAUTHBEARER_JWKS_ENDPOINT_URL], settings[KAVKA_SASL_OAUTHBEARER_UNSECURED]
     if url is None and not unsecured:
         raise setup.refusal(SASL_OAUTHBEARER_JWKS_ENDPOINT_URL.name, "it must say where the keys of tokens are")
@@ -98,6 +97,26 @@ def mechanism(setup: MechanismSetup) -> Judged:
     if url is None:
         return Judged(lambda token: judge_unsecured(token, rules, now_ms()))
     return _signed(setup, url, rules)
+
+
+def _by(function: Callable[[str], object]) -> Judge:
+    """The operator's own function; if it fails, nobody is let in, and its token is in no log."""
+
+    def judge(token: str) -> Authenticated:
+        try:
+            found = function(token)
+        except InvalidTokenError:
+            raise
+        except Exception as error:
+            # no traceback: what it has to do with may be in the error
+            logger.error("the function that judges bearer tokens has failed: %s", type(error).__name__)
+            raise InvalidTokenError("the function that judges tokens has failed") from None
+        if not isinstance(found, Authenticated):
+            logger.error("the function that judges bearer tokens says nothing: %s", type(found).__name__)
+            raise InvalidTokenError("the function that judges tokens has said nothing")
+        return found
+
+    return judge
 
 
 def _signed(setup: MechanismSetup, url: str, rules: Any) -> Signed:
@@ -155,21 +174,3 @@ def _trust(setup: MechanismSetup) -> ssl.SSLContext | None:
         return ssl.create_default_context(cafile=location)
     except (OSError, ssl.SSLError) as error:
         raise setup.refusal(key, f"ssl.truststore.location: {location}: {error}") from None
-
-
-def _refuse_unknown(setup: MechanismSetup, setting: Setting[Any], known: frozenset[str]) -> None:
-    name = setup.settings[setting]
-    if name is not None and name not in known:
-        raise setup.refusal(setting.name, f"{name} is none of {', '.join(sorted(known))} or package.module:function")
-
-
-def _imported(setup: MechanismSetup, name: str) -> Judge:
-    """A function of the operator's own, named as package.module:function."""
-    module, _, attribute = name.partition(":")
-    try:
-        found: Judge = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise setup.refusal(SASL_SERVER_CALLBACK_HANDLER_CLASS.name, f"{name} cannot be imported: {error}") from None
-    if not callable(found):
-        raise setup.refusal(SASL_SERVER_CALLBACK_HANDLER_CLASS.name, f"{name} is no function")
-    return found

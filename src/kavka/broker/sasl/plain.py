@@ -1,10 +1,11 @@
-"""SASL/PLAIN on a listener: users and passwords from `sasl.jaas.config` or from a file."""
+"""SASL/PLAIN on a listener: users and passwords from `sasl.jaas.config`, from a file, or judged by a function."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from kavka.broker.sasl import MechanismSetup
@@ -12,6 +13,8 @@ from kavka.model.properties import parse_properties
 from kavka.model.settings import KAVKA_SASL_PLAIN_USERS_FILE, SASL_JAAS_CONFIG
 from kavka.net.session import Session
 from kavka.security.sasl.plain import PlainServer
+
+logger = logging.getLogger(__name__)
 
 MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 USER: Final = "user_"
@@ -39,8 +42,30 @@ class Plain:
         return hmac.digest(self._secret, password.encode("utf-8", "surrogatepass"), hashlib.sha256)
 
 
-def mechanism(setup: MechanismSetup) -> Plain:
+class Judged:
+    """Who may log in is for a function to say."""
+
+    def __init__(self, judge: Callable[[str, str], object]) -> None:
+        self._judge = judge
+
+    def begin(self, session: Session) -> PlainServer:
+        """Judge one login."""
+        return PlainServer(self._check)
+
+    def _check(self, name: str, password: str) -> bool:
+        try:
+            return self._judge(name, password) is True
+        except Exception as error:
+            # no traceback: what it has to do with may be in the error
+            logger.error("the function that judges passwords has failed: %s", type(error).__name__)
+            return False
+
+
+def mechanism(setup: MechanismSetup) -> Plain | Judged:
     """PLAIN with the users of a listener; raises SettingError where there are none."""
+    judge = setup.judge()
+    if judge is not None:
+        return Judged(judge)
     entry = setup.jaas(MODULE)
     users: dict[str, str] = {}
     if entry is not None:

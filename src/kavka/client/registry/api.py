@@ -66,9 +66,16 @@ class SchemaRegistry:
         self._unknown: Cache[tuple[int, str, str] | tuple[str, str], SchemaNotFound] = Cache(cached)
 
     @classmethod
-    def of(cls, properties: Mapping[str, Any], **options: Any) -> Self:
+    def of(
+        cls,
+        properties: Mapping[str, Any],
+        *,
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+        cached: int = DEFAULT_CACHED,
+        latest_ttl_ms: int = DEFAULT_LATEST_TTL_MS,
+    ) -> Self:
         """The registry that Confluent's properties name (`schema.registry.url`, ...); raises SettingError."""
-        return cls(**options_of(properties), **options)
+        return cls(**options_of(properties), timeout_ms=timeout_ms, cached=cached, latest_ttl_ms=latest_ttl_ms)
 
     async def __aenter__(self) -> Self:
         return self
@@ -98,10 +105,14 @@ class SchemaRegistry:
         path = f"schemas/guids/{quote(guid, safe='')}"
         return await self._looked_up(self._by_guid, (guid, form), path, _form(form))
 
-    async def id_of_guid(self, guid: str) -> int:
-        """The id of the schema with a GUID; raises SchemaNotFound."""
+    async def id_of_guid(self, guid: str, context: str = "") -> int:
+        """The id of the schema with a GUID in a context (`:.name:`), or in the default one; raises SchemaNotFound."""
         said = await self._turned("GET", f"schemas/guids/{quote(guid, safe='')}/ids")
-        return _understood(lambda answer: int(answer[0]["id"]), said)
+        wanted = context.strip(":") or "."
+        ids = _understood(lambda answer: [int(each["id"]) for each in answer if each["context"] == wanted], said)
+        if not ids:
+            raise SchemaNotFound(f"the schema {guid} is not in the context {wanted}")
+        return min(ids)
 
     async def _looked_up(self, cache: Cache[Any, Schema], key: Any, path: str, query: Mapping[str, str]) -> Schema:
         async def ask() -> Schema:

@@ -52,9 +52,16 @@ class SchemaRegistry:
         self._lock = threading.RLock()
 
     @classmethod
-    def of(cls, properties: Mapping[str, Any], **options: Any) -> Self:
+    def of(
+        cls,
+        properties: Mapping[str, Any],
+        *,
+        timeout_ms: int = api.DEFAULT_TIMEOUT_MS,
+        cached: int = api.DEFAULT_CACHED,
+        latest_ttl_ms: int = api.DEFAULT_LATEST_TTL_MS,
+    ) -> Self:
         """The registry that Confluent's properties name (`schema.registry.url`, ...); raises SettingError."""
-        return cls(**options_of(properties), **options)
+        return cls(**options_of(properties), timeout_ms=timeout_ms, cached=cached, latest_ttl_ms=latest_ttl_ms)
 
     def __enter__(self) -> Self:
         return self
@@ -85,9 +92,9 @@ class SchemaRegistry:
         """The schema with a GUID, as records name it that have it in a header; raises SchemaNotFound."""
         return self.run(self.inner.schema_of_guid(guid, form=form))
 
-    def id_of_guid(self, guid: str) -> int:
-        """The id of the schema with a GUID; raises SchemaNotFound."""
-        return self.run(self.inner.id_of_guid(guid))
+    def id_of_guid(self, guid: str, context: str = "") -> int:
+        """The id of the schema with a GUID in a context (`:.name:`), or in the default one; raises SchemaNotFound."""
+        return self.run(self.inner.id_of_guid(guid, context))
 
     def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
         """Register a schema under a subject, or find it there; raises IncompatibleSchema."""

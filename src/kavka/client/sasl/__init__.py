@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
 
-from kavka.model.settings import SASL_JAAS_CONFIG, SettingError
+from kavka.model.settings import SASL_JAAS_CONFIG, SASL_LOGIN_CALLBACK_HANDLER_CLASS, SettingError
 from kavka.model.settings.client import SASL_MECHANISM
 from kavka.model.settings.listeners import Readable
 from kavka.security.sasl.exchange import SaslClient
@@ -61,5 +61,10 @@ def login_of(setup: LoginSetup) -> Begin:
     if module is None:
         known = ", ".join(sorted(MECHANISMS))
         raise SettingError(f"{SASL_MECHANISM.name}: {setup.mechanism} is not there, there are {known}")
+    handler = setup.settings[SASL_LOGIN_CALLBACK_HANDLER_CLASS]
+    if handler is not None and setup.mechanism != "OAUTHBEARER":
+        raise SettingError(
+            f"{SASL_LOGIN_CALLBACK_HANDLER_CLASS.name}: {handler} gives tokens, and {setup.mechanism} has none"
+        )
     make: Callable[[LoginSetup], Begin] = import_module(module).login
     return make(setup)

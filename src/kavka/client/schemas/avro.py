@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, Unpack
 
 import fastavro
 import fastavro.schema
@@ -13,11 +13,11 @@ import fastavro.schema
 from kavka.client.registry.api import SchemaRegistry
 from kavka.client.registry.blocking import SchemaRegistry as BlockingRegistry
 from kavka.client.registry.values import Schema
+from kavka.client.schemas.avro_bounds import AvroBounds
 from kavka.client.schemas.avro_models import avro_of
 from kavka.client.schemas.avro_references import has_weightless_lists, whole
 from kavka.client.schemas.models import is_model, maker, plain
-from kavka.client.schemas.serde import Framing, SchemaSerde, referenced
-from kavka.client.schemas.subjects import SubjectName
+from kavka.client.schemas.serde import SchemaSerde, SerdeOptions, referenced
 
 T = TypeVar("T")
 
@@ -37,22 +37,10 @@ class Avro(SchemaSerde[T], Generic[T]):
         self,
         registry: SchemaRegistry | BlockingRegistry,
         schema: type[T] | Schema | str | None = None,
-        *,
-        subject: str | SubjectName = "topic",
-        register: bool = True,
-        use_latest: bool = False,
-        normalize: bool = False,
-        framing: Framing = "prefix",
+        **options: Unpack[SerdeOptions],
     ) -> None:
         """Raises TypeError for a class that cannot be a schema."""
-        super().__init__(
-            registry,
-            subject=subject,
-            register=register,
-            use_latest=use_latest,
-            normalize=normalize,
-            framing=framing,
-        )
+        super().__init__(registry, **options)
         self._kind = schema if isinstance(schema, type) else None
         self._schema: Schema | None = None
         if isinstance(schema, type):
@@ -96,9 +84,12 @@ class Avro(SchemaSerde[T], Generic[T]):
         seen = await parsed_avro(self.registry, wanted) if wanted is not None and wanted != writer else None
         make = None if self._kind is None else maker(self._kind, "avro")
 
+        bounds = AvroBounds(written)
+
         def decode(data: bytes) -> Any:
             if written == "bytes":
                 return data
+            bounds.check(data)
             found = fastavro.schemaless_reader(
                 io.BytesIO(data),
                 written,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, Unpack
 
 from jsonschema import exceptions, validators
 from referencing import Registry, Resource
@@ -16,8 +16,7 @@ from kavka.client.registry.blocking import SchemaRegistry as BlockingRegistry
 from kavka.client.registry.values import Schema
 from kavka.client.schemas.json_models import json_schema_of
 from kavka.client.schemas.models import maker, plain
-from kavka.client.schemas.serde import Framing, SchemaSerde, referenced
-from kavka.client.schemas.subjects import SubjectName
+from kavka.client.schemas.serde import SchemaSerde, SerdeOptions, referenced
 
 T = TypeVar("T")
 
@@ -39,21 +38,10 @@ class JsonSchema(SchemaSerde[T], Generic[T]):
         schema: type[T] | Schema | str | None = None,
         *,
         validate: bool = True,
-        subject: str | SubjectName = "topic",
-        register: bool = True,
-        use_latest: bool = False,
-        normalize: bool = False,
-        framing: Framing = "prefix",
+        **options: Unpack[SerdeOptions],
     ) -> None:
         """Raises TypeError for a class that cannot be a schema."""
-        super().__init__(
-            registry,
-            subject=subject,
-            register=register,
-            use_latest=use_latest,
-            normalize=normalize,
-            framing=framing,
-        )
+        super().__init__(registry, **options)
         self._validate = validate
         self._kind = schema if isinstance(schema, type) else None
         self._schema: Schema | None = None

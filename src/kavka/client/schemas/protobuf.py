@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable
-from importlib import import_module
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, Unpack, cast
 
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
 from google.protobuf.descriptor import Descriptor, FileDescriptor
@@ -14,15 +13,13 @@ from google.protobuf.message import DecodeError, EncodeError, Message
 
 from kavka.client.registry.api import SchemaRegistry
 from kavka.client.registry.blocking import SchemaRegistry as BlockingRegistry
-from kavka.client.registry.values import Reference, RegisteredSchema, Schema
+from kavka.client.registry.values import Reference, RegisteredSchema, Schema, context_of
 from kavka.client.schemas.framing import Frame
-from kavka.client.schemas.serde import Framing, SchemaSerde, referenced
-from kavka.client.schemas.subjects import SubjectName
+from kavka.client.schemas.known_files import KNOWN, known_file
+from kavka.client.schemas.serde import SchemaSerde, SerdeOptions, referenced
 
 M = TypeVar("M", bound=Message)
 
-_KNOWN: Final = ("google/protobuf/", "google/type/", "confluent/")
-"""Files that every registry has."""
 _FILE: Final = "default"
 
 
@@ -40,22 +37,10 @@ class Protobuf(SchemaSerde[M], Generic[M]):
         self,
         registry: SchemaRegistry | BlockingRegistry,
         message: type[M] | None = None,
-        *,
-        subject: str | SubjectName = "topic",
-        register: bool = True,
-        use_latest: bool = False,
-        normalize: bool = False,
-        framing: Framing = "prefix",
+        **options: Unpack[SerdeOptions],
     ) -> None:
-        """Imports of a class are registered under the names of their files."""
-        super().__init__(
-            registry,
-            subject=subject,
-            register=register,
-            use_latest=use_latest,
-            normalize=normalize,
-            framing=framing,
-        )
+        """Imports of a class are registered under the names of their files, in the context of what imports them."""
+        super().__init__(registry, **options)
         self._kind = message
 
     def _name_of(self, value: Any) -> str | None:
@@ -67,25 +52,26 @@ class Protobuf(SchemaSerde[M], Generic[M]):
         return indexes_of(value.DESCRIPTOR)
 
     async def _schema_of(self, value: Any, subject: str) -> Schema:
-        return await self._file_schema(value.DESCRIPTOR.file)
+        return await self._file_schema(value.DESCRIPTOR.file, context_of(subject))
 
-    async def _file_schema(self, file: FileDescriptor) -> Schema:
+    async def _file_schema(self, file: FileDescriptor, context: str) -> Schema:
         references = []
         for imported in file.dependencies:
-            if not imported.name.startswith(_KNOWN):
-                registered = await self._imported(imported)
+            if not imported.name.startswith(KNOWN):
+                registered = await self._imported(imported, context)
                 version = registered.version
                 if version is None:  # an older registry, which did not say when it registered it
-                    version = (await self.registry.lookup(imported.name, registered.schema)).version or 1
-                references.append(Reference(imported.name, imported.name, version))
+                    version = (await self.registry.lookup(context + imported.name, registered.schema)).version or 1
+                references.append(Reference(imported.name, context + imported.name, version))
         text = base64.standard_b64encode(file.serialized_pb).decode("ascii")
         return Schema(text, "PROTOBUF", tuple(references))
 
-    async def _imported(self, file: FileDescriptor) -> RegisteredSchema:
-        schema = await self._file_schema(file)
+    async def _imported(self, file: FileDescriptor, context: str) -> RegisteredSchema:
+        schema = await self._file_schema(file, context)
+        subject = context + file.name
         if self._register:
-            return await self.registry.register(file.name, schema, normalize=self._normalize)
-        return await self.registry.lookup(file.name, schema, normalize=self._normalize)
+            return await self.registry.register(subject, schema, normalize=self._normalize)
+        return await self.registry.lookup(subject, schema, normalize=self._normalize)
 
     async def serialize_part(self, part: Any, topic: str, value: Any, headers: Any, /) -> bytes | None:
         """The bytes of a message; raises TypeError for what is none of the class."""
@@ -107,7 +93,7 @@ class Protobuf(SchemaSerde[M], Generic[M]):
         schema = await super()._writer(frame, context)
         if isinstance(frame.schema, str) and not set(schema.text).isdisjoint(" ;{"):
             # there are registries that put what they find by id into another form, but not what they find by GUID
-            id_ = await self.registry.id_of_guid(frame.schema)
+            id_ = await self.registry.id_of_guid(frame.schema, context)
             return await self.registry.schema(id_, subject=context, form=self.form)
         return schema
 
@@ -181,7 +167,7 @@ async def file_of(registry: SchemaRegistry, schema: Schema) -> FileDescriptor:
     added: set[str] = set()
     try:
         for name, each in others.items():
-            if not name.startswith(_KNOWN):
+            if not name.startswith(KNOWN):
                 _add(pool, _proto(each.text, name), added)
         _add(pool, _proto(schema.text, _FILE), added)
         return pool.FindFileByName(_FILE)
@@ -200,11 +186,8 @@ def _proto(text: str, name: str) -> descriptor_pb2.FileDescriptorProto:
 
 def _add(pool: descriptor_pool.DescriptorPool, file: descriptor_pb2.FileDescriptorProto, added: set[str]) -> None:
     for name in file.dependency:
-        if name.startswith(("google/protobuf/", "google/type/")) and name not in added:
-            module = import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
-            known = descriptor_pb2.FileDescriptorProto()
-            module.DESCRIPTOR.CopyToProto(known)
-            _add(pool, known, added)
+        if name.startswith(KNOWN) and name not in added:
+            _add(pool, known_file(name), added)
     if file.name not in added:
         added.add(file.name)
         pool.Add(file)

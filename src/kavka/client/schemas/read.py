@@ -41,7 +41,10 @@ class AnySchema:
         if schema.type == "AVRO":
             from kavka.client.schemas.avro_json import said
 
-            return said(found)
+            try:
+                return said(found)
+            except RecursionError:
+                raise ValueError("it is nested too deep to be shown") from None
         return found
 
     def _format(self, kind: SchemaType) -> SchemaSerde[Any]:

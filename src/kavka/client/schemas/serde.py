@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, ClassVar, Final, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Final, Generic, Literal, NamedTuple, TypedDict, TypeVar
 
 from kavka.client.registry.api import SchemaRegistry
 from kavka.client.registry.blocking import SchemaRegistry as BlockingRegistry
@@ -27,6 +27,16 @@ class Written(NamedTuple):
     prefix: bytes
     header: bytes
     encode: Callable[[Any], bytes]
+
+
+class SerdeOptions(TypedDict, total=False):
+    """How serializers of all formats are told what to do; the names are explained in `SchemaSerde`."""
+
+    subject: str | SubjectName
+    register: bool
+    use_latest: bool
+    normalize: bool
+    framing: Framing
 
 
 class SchemaSerde(ABC, Generic[T]):

@@ -99,7 +99,7 @@ async def _page(visit: Visit, id_: str, status: int = 200, **more: Any) -> Respo
         group=group,
         rows=rows[:MOST_ROWS],
         hidden=max(0, len(known) - MOST_ROWS),
-        lag=sum(row["lag"] or 0 for row in rows),
+        lag=sum(lags) if (lags := [row["lag"] for row in rows if row["lag"] is not None]) or not rows else None,
         topics=sorted({tp.topic for tp in known}),
         resting=group.state in RESTING,
         place_help=PLACE,

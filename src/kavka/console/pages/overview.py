@@ -10,6 +10,7 @@ from starlette.responses import Response
 from kavka.console.checks import Level
 from kavka.console.rates import lag_of
 from kavka.console.visits import RefusedError, Visit
+from kavka.console.watching import is_internal
 
 MOST_ROWS: Final = 8
 MOST_SERIES: Final = 6
@@ -31,12 +32,12 @@ async def show(visit: Visit) -> Response:
         "overview.html",
         cluster_id=view.cluster_id,
         nodes=len(view.nodes),
-        topics=sum(not topic.internal for topic in view.topics.values()),
+        topics=sum(not is_internal(name, topic) for name, topic in view.topics.items()),
         partitions=sum(len(topic.partitions) for topic in view.topics.values()),
         groups=len(look.groups) if look is not None else None,
         stored=sum(look.sizes.values()) if look is not None and "sizes" not in look.lacking else None,
         rates=watch.rates,
-        busy=[(name, *rates) for name, rates in busy if not view.topics[name].internal][:MOST_ROWS]
+        busy=[(name, *rates) for name, rates in busy if not is_internal(name, view.topics[name])][:MOST_ROWS]
         if all(name in view.topics for name, _ in busy)
         else [],
         behind=behind[:MOST_ROWS],

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from kavka.client import EARLIEST, LATEST, Admin, ConfigResource, KafkaError, TopicPartition
 from kavka.client.offsets import EARLIEST_LOCAL, LATEST_TIERED
 from kavka.console.visits import REFUSED, Visit
+from kavka.console.watching import is_internal
 
 ENABLED: Final = "remote.storage.enable"
 MOST_ASKED: Final = 1000
@@ -25,7 +26,7 @@ async def show(visit: Visit) -> Response:
     names = [
         name
         for name, topic in sorted(watch.view.topics.items())
-        if not topic.internal and search.lower() in name.lower()
+        if not is_internal(name, topic) and search.lower() in name.lower()
     ]
     chosen = await tiered(visit.admin, names[:MOST_ASKED])
     partitions = [TopicPartition(name, index) for name in chosen for index in watch.view.topics[name].partitions]

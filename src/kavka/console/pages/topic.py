@@ -10,8 +10,10 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from kavka.client import EARLIEST, LATEST, ConfigResource, ConfigSource, KafkaError, Last, Producer, TopicPartition
+from kavka.client.schemas.framing import Part
 from kavka.console.places import PLACE, parse_place
 from kavka.console.reading import default_place, read_one, read_records, shown, wanted_by
+from kavka.console.rendering import is_topic_name
 from kavka.console.sessions import MOST_TAILS
 from kavka.console.tailing import EventStream, tail
 from kavka.console.visits import RefusedError, Visit, redirect
@@ -28,13 +30,12 @@ PRODUCING: Final[dict[str, Any]] = {
     "max_block_ms": 5_000,
 }
 _POSITIONS: Final = re.compile(r"[0-9]{1,6}:[0-9]{1,19}(,[0-9]{1,6}:[0-9]{1,19}){0,999}", re.ASCII)
-_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 
 
 async def _topic(visit: Visit) -> str:
     """The topic that is asked for; raises KafkaError if it is not there."""
     name: str = visit.request.path_params["topic"]
-    if not _NAME.fullmatch(name) or name in (".", ".."):
+    if not is_topic_name(name):
         raise RefusedError(404, "Not there", "no topic has such a name")
     await visit.pool.topic(name)
     return name
@@ -92,6 +93,7 @@ async def messages(visit: Visit) -> Response:
             partition=partition,
             limit=limit,
             newest_first=newest_first,
+            values=visit.seat.values,
         )
     except ValueError as error:
         problem = str(error)
@@ -128,7 +130,10 @@ async def record(visit: Visit) -> Response:
     if found is None:
         raise RefusedError(404, "Not there", f"{tp} has no record at offset {offset}: it was deleted, or is a marker")
     return visit.page(
-        "record.html", **_about(visit, name, "messages"), record=shown(found, MOST_RECORD_BYTES), partition=tp.partition
+        "record.html",
+        **_about(visit, name, "messages"),
+        record=await shown(found, visit.seat.values, MOST_RECORD_BYTES),
+        partition=tp.partition,
     )
 
 
@@ -167,7 +172,7 @@ async def events(visit: Visit) -> Response:
         raise RefusedError(429, "Too many live tails", "close some of the others first")
 
     async def watched() -> AsyncGenerator[dict[str, Any], None]:
-        async with aclosing(tail(visit.pool, name, partition, wanted)) as found:
+        async with aclosing(tail(visit.pool, name, partition, wanted, seat.values)) as found:
             async for event in found:
                 seat.watch.touch()
                 yield event
@@ -176,16 +181,17 @@ async def events(visit: Visit) -> Response:
         seat.tails -= 1
 
     seat.tails += 1
-    return EventStream(watched(), over)  # type: ignore[return-value]  # an ASGI application, as responses are
+    return EventStream(watched(), over, visit.ending)  # type: ignore[return-value]  # an ASGI application, as responses are
 
 
 async def produce_form(visit: Visit) -> Response:
     """The form for a new record."""
     name = await _topic(visit)
     sent = visit.asked("sent")
-    values = {"key": "", "value": "", "headers": "", "partition": "", "no_key": True, "tombstone": False}
+    values: dict[str, Any] = dict.fromkeys(("key", "value", "headers", "partition"), "")
+    values |= {"no_key": True, "tombstone": False, "key_schema": False, "value_schema": False}
     where = sent.split(":") if re.fullmatch(r"[0-9]{1,9}:[0-9]{1,19}", sent, re.ASCII) else None
-    return visit.page("produce.html", **_about(visit, name, "produce"), values=values, sent=where, problem=None)
+    return _produce_page(visit, name, values, sent=where)
 
 
 async def produce(visit: Visit) -> Response:
@@ -197,25 +203,43 @@ async def produce(visit: Visit) -> Response:
         "headers": form.get("headers", ""),
         "partition": form.get("partition", ""),
         "no_key": "no_key" in form and not form.get("key"),
-        "tombstone": "tombstone" in form,
+        **{flag: flag in form for flag in ("tombstone", "key_schema", "value_schema")},
     }
     try:
         headers = _headers(form.get("headers", ""))
         text = form.get("partition", "")
         if text and not (text.isascii() and text.isdecimal() and len(text) < 10):
             raise ValueError("a partition is a number")
+        key = None if values["no_key"] else await _bytes(visit, "key", name)
+        value = None if values["tombstone"] else await _bytes(visit, "value", name)
         async with Producer(visit.pool, **PRODUCING) as producer:
             sent = await producer.send_and_wait(
                 name,
-                None if values["tombstone"] else form.get("value", "").replace("\r\n", "\n").encode(),
-                key=None if values["no_key"] else form.get("key", "").encode(),
+                value,
+                key=key,
                 partition=int(text) if text else None,
                 headers=headers,
             )
     except (ValueError, KafkaError) as error:
-        about = _about(visit, name, "produce")
-        return visit.page("produce.html", 400, **about, values=values, sent=None, problem=str(error))
+        return _produce_page(visit, name, values, problem=str(error))
     return redirect(f"/topics/{name}/produce?sent={sent.partition}:{sent.offset}")
+
+
+def _produce_page(
+    visit: Visit, name: str, values: dict[str, Any], *, sent: list[str] | None = None, problem: str | None = None
+) -> Response:
+    about = {**_about(visit, name, "produce"), "schemas": visit.seat.values is not None}
+    return visit.page("produce.html", 400 if problem else 200, **about, values=values, sent=sent, problem=problem)
+
+
+async def _bytes(visit: Visit, part: Part, name: str) -> bytes:
+    """A key or value as the form has it, or written by its schema; raises ValueError."""
+    text: str = visit.form.get(part, "")
+    if f"{part}_schema" not in visit.form:
+        return text.replace("\r\n", "\n").encode()
+    if visit.seat.values is None:
+        raise ValueError("this console knows of no schema registry")
+    return await visit.seat.values.written(part, name, text)
 
 
 def _headers(text: str) -> list[tuple[str, bytes]]:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from kavka.console.pages.tiers import tiered
 from kavka.console.visits import Visit
-from kavka.console.watching import Watch
+from kavka.console.watching import Watch, is_internal
 
 PER_PAGE: Final = 50
 MOST_SEARCH: Final = 249
@@ -44,7 +44,7 @@ def _row(watch: Watch, name: str) -> TopicRow:
     known = watch.look is not None and "sizes" not in watch.look.lacking
     return TopicRow(
         name,
-        topic.internal,
+        is_internal(name, topic),
         len(topic.partitions),
         max((len(each.replicas) for each in topic.partitions.values()), default=0),
         watch.topic_sizes[name] if known else None,
@@ -62,7 +62,7 @@ async def show(visit: Visit) -> Response:
     sort = sort if sort in SORTS else "name"
     internal = visit.asked("internal") == "1"
     wanted = search.lower()
-    names = (name for name, topic in watch.view.topics.items() if internal or not topic.internal)
+    names = (name for name, topic in watch.view.topics.items() if internal or not is_internal(name, topic))
     found = sorted((name for name in names if wanted in name.lower()), key=SORTS[sort](watch))
     pages = max(1, -(-len(found) // PER_PAGE))
     page = visit.asked_number("page", 1, 1, pages)

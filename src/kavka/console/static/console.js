@@ -26,6 +26,13 @@
   find("#theme")?.addEventListener("click", turn);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.forEach((chart) => chart.draw()));
 
+  // -- where one is, in a menu that is wider than the screen
+  const showHere = () => all("nav [aria-current]").forEach((link) => {
+    const menu = link.parentElement;
+    menu.scrollLeft = link.offsetLeft - menu.offsetLeft - (menu.clientWidth - link.offsetWidth) / 2;
+  });
+  addEventListener("resize", showHere);
+
   // -- favourites
   const favourites = () => {
     const kept = keep.read("kavka-favourites", []);
@@ -230,7 +237,7 @@
     const row = event.target.closest("tr[data-href]");
     if (row && getSelection().isCollapsed) location.href = row.dataset.href;
   });
-  const places = { o: "/", t: "/topics", g: "/groups", n: "/nodes", s: "/security", i: "/tiers" };
+  const places = { o: "/", t: "/topics", g: "/groups", n: "/nodes", s: "/security", p: "/pipelines", i: "/tiers" };
   let going = false;
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog")) return;
@@ -250,6 +257,7 @@
   });
   find("#keys")?.addEventListener("click", () => find("#help").showModal());
 
+  showHere();
   showFavourites();
   if (tail) follow();
   if (charts.length || live().length) { Promise.allSettled(charts.map((chart) => chart.load())); again(); }

@@ -8,7 +8,7 @@ a hash table, here it is the order of their names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 Tasks = Mapping[str, frozenset[int]]
@@ -49,12 +49,9 @@ def assign_stickily(
     members: Mapping[str, TaskMember], subtopologies: Mapping[str, SubtopologySpec], standby_replicas: int
 ) -> dict[str, TaskAssignment]:
     """Share out all active tasks, and of each stateful one as many replicas as there are processes for."""
-    if not members:
-        return {}
-    sharing = _Sharing(members, subtopologies, standby_replicas)
-    sharing.assign_active()
-    if standby_replicas > 0:
-        sharing.assign_standby()
+    sharing = Sharing(members, subtopologies, standby_replicas)
+    for _ in sharing.steps():
+        pass
     return sharing.result()
 
 
@@ -120,8 +117,8 @@ class _Process:
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
         self.tasks: set[Task] = set()
-        self.active: dict[str, set[Task]] = {}
-        self.standby: dict[str, set[Task]] = {}
+        self.active: dict[str, dict[str, set[int]]] = {}
+        self.standby: dict[str, dict[str, set[int]]] = {}
         self._by_load: _Queue[str] | None = None
 
     @property
@@ -147,13 +144,14 @@ class _Process:
 
     def _add(self, member: str, task: Task, active: bool) -> int:
         self.tasks.add(task)
-        (self.active if active else self.standby).setdefault(member, set()).add(task)
+        given = (self.active if active else self.standby).setdefault(member, {})
+        given.setdefault(task.subtopology_id, set()).add(task.partition)
         self.counts[member] += 1
         return self.counts[member]
 
 
-class _Sharing:
-    """Tasks, and the processes that share them."""
+class Sharing:
+    """Tasks, and the processes that share them: worked out in steps, of which large groups have many."""
 
     def __init__(
         self, members: Mapping[str, TaskMember], subtopologies: Mapping[str, SubtopologySpec], replicas: int
@@ -172,21 +170,46 @@ class _Sharing:
             member = members[id_]
             process = self._processes.setdefault(member.process_id, _Process())
             process.counts[id_] = 0
+
+    def steps(self) -> Iterator[None]:
+        """Share out all tasks; a step looks at one of them."""
+        if self._members:
+            yield from self._look_back()
+            yield from self._assign_active()
+            if self._replicas > 0:
+                yield from self._assign_standby()
+
+    def _look_back(self) -> Iterator[None]:
+        """Note who had what."""
+        for id_ in sorted(self._members):
+            member = self._members[id_]
             for task in _each(member.active):
+                yield
                 self._had_active[task] = id_
             for task in _each(member.standby):
+                yield
                 self._had_standby.setdefault(task, []).append(id_)
 
     # -- active tasks -----------------------------------------------------------------------------
 
-    def assign_active(self) -> None:
+    def _assign_active(self) -> Iterator[None]:
         """Give every task to somebody."""
         # By partition, so that members keep the same partitions of several subtopologies.
         tasks = sorted(self._tasks(stateful_only=False), key=lambda task: (task.partition, task.subtopology_id))
-        tasks = [task for task in tasks if not self._give_back(task, self._had_active.get(task))]
-        tasks = [task for task in tasks if not self._give_back(task, self._least_loaded(self._had_standby.get(task)))]
+        formers: tuple[Callable[[Task], str | None], ...] = (
+            self._had_active.get,
+            lambda task: self._least_loaded(self._had_standby.get(task)),
+        )
+        for former in formers:
+            left = []
+            for task in tasks:
+                yield
+                if not self._give_back(task, former(task)):
+                    left.append(task)
+            tasks = left
         by_load = self._by_load()
         for task in sorted(tasks):
+            yield
             process = by_load.take()
             self._count(process.give_least_loaded(task, active=True), active=True)
             by_load.put(process.load, process)
@@ -200,18 +223,20 @@ class _Sharing:
 
     # -- standby tasks ----------------------------------------------------------------------------
 
-    def assign_standby(self) -> None:
+    def _assign_standby(self) -> Iterator[None]:
         """Give replicas of the stateful tasks to processes that do not have them."""
         left = []
         for task in sorted(
             self._tasks(stateful_only=True), key=lambda task: (task.partition, task.subtopology_id), reverse=True
         ):
+            yield
             for number in range(self._replicas):
                 if not self._keep_standby(task):
                     left.append((task, self._replicas - number))
                     break
         by_load = self._by_load()
         for task, replicas in sorted(left, reverse=True):
+            yield
             for _ in range(replicas):
                 if not self._spread(by_load, task):
                     break
@@ -287,19 +312,16 @@ class _Sharing:
         """What each member gets."""
         return {
             id_: TaskAssignment(
-                _by_subtopology(self._process_of(id_).active.get(id_, set())),
-                _by_subtopology(self._process_of(id_).standby.get(id_, set())),
+                _frozen(self._process_of(id_).active.get(id_, {})),
+                _frozen(self._process_of(id_).standby.get(id_, {})),
             )
             for id_ in self._members
         }
 
 
-def _each(tasks: Tasks) -> list[Task]:
-    return [Task(id_, partition) for id_, partitions in tasks.items() for partition in partitions]
+def _each(tasks: Tasks) -> Iterator[Task]:
+    return (Task(id_, partition) for id_, partitions in tasks.items() for partition in partitions)
 
 
-def _by_subtopology(tasks: set[Task]) -> Tasks:
-    found: dict[str, set[int]] = {}
-    for id_, partition in tasks:
-        found.setdefault(id_, set()).add(partition)
-    return {id_: frozenset(partitions) for id_, partitions in sorted(found.items())}
+def _frozen(tasks: Mapping[str, set[int]]) -> Tasks:
+    return {id_: frozenset(tasks[id_]) for id_ in sorted(tasks)}

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from kavka.coordinator.classic.live import GroupState, LiveGroup
 from kavka.model.errors import GroupIdNotFound
 from kavka.protocol.schemas.describe_groups import DescribedGroup, DescribedGroupMember
 from kavka.protocol.schemas.list_groups import ListedGroup
+
+NOBODY: Final[list[Any]] = []
+"""The members of a group that is not there: one list for the thousands that may be asked for."""
+
 
 DEAD = "Dead"
 
@@ -52,5 +58,5 @@ def not_described(group_id: str, api_version: int, why: str) -> DescribedGroup:
         group_state=DEAD,
         protocol_type="",
         protocol_data="",
-        members=[],
+        members=NOBODY,
     )

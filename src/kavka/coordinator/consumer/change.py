@@ -76,7 +76,7 @@ class GroupChange(GroupDraft[ConsumerGroup]):
         """Whether a pattern that a member has just brought has yet to be matched; raises InvalidRegularExpression."""
         if not regex or regex in self.group.resolved:
             return False
-        self._context.match(regex, client)
+        self._context.match(regex, client._replace(sees=None))  # for what is wrong with it, not for its topics
         return True
 
     def resolve(self, client: Client) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from kavka.coordinator.assignors.spec import Partitions
 from kavka.coordinator.classic.embedded import PROTOCOL_TYPE
@@ -13,6 +14,9 @@ from kavka.model.types import Uuid
 from kavka.protocol.schemas.consumer_group_describe import Assignment, DescribedGroup, TopicPartitions
 from kavka.protocol.schemas.consumer_group_describe import Member as DescribedMember
 from kavka.protocol.schemas.list_groups import ListedGroup
+
+NOBODY: Final[list[Any]] = []
+"""The members of a group that is not there: one list for the thousands that may be asked for."""
 
 
 def listed(group_id: str, group: ConsumerGroup, group_type: str) -> ListedGroup:
@@ -46,7 +50,7 @@ def not_described(group_id: str, why: str) -> DescribedGroup:
         group_epoch=0,
         assignment_epoch=0,
         assignor_name="",
-        members=[],
+        members=NOBODY,
     )
 
 

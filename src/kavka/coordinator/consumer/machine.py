@@ -397,7 +397,6 @@ def _reply(
     member_id: str, epoch: int, interval_ms: int, assignment: Assignment | None = None
 ) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(
-        throttle_time_ms=0,
         error_code=0,
         member_id=member_id,
         member_epoch=epoch,

@@ -154,7 +154,7 @@ def delete(
             ]
         partitions = [OffsetDeleteResponsePartition(partition_index=index, error_code=refused) for index in indexes]
         topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
-    return OffsetDeleteResponse(error_code=0, throttle_time_ms=0, topics=topics), records
+    return OffsetDeleteResponse(error_code=0, topics=topics), records
 
 
 def forget_group(offsets: OffsetsState, group_id: str) -> Iterator[Record]:

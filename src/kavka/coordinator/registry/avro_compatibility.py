@@ -25,6 +25,7 @@ def differences(reader: AvroSchema, writer: AvroSchema) -> list[Difference]:
 
 class _Comparison:
     def __init__(self, effort: Effort) -> None:
+        self._effort = effort
         self._compared = Compared(effort)
 
     def compare(self, reader: Type, writer: Type, path: str) -> list[Difference]:
@@ -48,8 +49,10 @@ class _Comparison:
             case "map":
                 return self.compare(reader.branches[0], writer.branches[0], f"{path}/values")
             case "record":
+                self._effort.spend(len(reader.fields), len(writer.fields))
                 return [*_names(reader, writer, path), *self._records(reader, writer, path)]
             case "enum":
+                self._effort.spend(len(reader.symbols), len(writer.symbols))
                 return [*_names(reader, writer, path), *_symbols(reader, writer, path)]
             case "fixed":
                 return [*_names(reader, writer, path), *_sizes(reader, writer, path)]

@@ -12,6 +12,8 @@ from kavka.coordinator.registry.texts import AT_ONCE, read_json
 MAX_VERSION: Final = (1 << 31) - 1
 MAX_DIGITS: Final = 10
 LATEST: Final = -1
+AGAIN: Final = "\n"
+"""What stands between the values of a parameter of the query that comes several times, as `net.http` reads it."""
 
 
 class RegistryError(Exception):
@@ -41,6 +43,11 @@ def version_not_found(version: int | str) -> RegistryError:
 def schema_not_found(what: int | str = "") -> RegistryError:
     """There is no such schema."""
     return RegistryError(40403, f"Schema {what} not found" if what != "" else "Schema not found")
+
+
+def invalid_subject(subject: str) -> RegistryError:
+    """Nothing can have that name."""
+    return RegistryError(42208, f"'{subject}' is no valid name of a subject")
 
 
 def not_permitted(message: str) -> RegistryError:
@@ -86,6 +93,10 @@ class Call(NamedTuple):
         except ValueError:
             raise RegistryError(42200, f"{name} is not a number") from None
 
+    def values(self, name: str) -> list[str]:
+        """The values of a parameter of the query that may come several times."""
+        return self.query[name].split(AGAIN) if name in self.query else []
+
     def field(self, name: str, kind: type[Any]) -> Any:
         """A field of the body; None if it is not there."""
         value = self.body.get(name) if isinstance(self.body, dict) else None
@@ -118,8 +129,11 @@ _ROUTES: Final = {
         "contexts": "list_contexts",
         "v1/metadata/id": "registry_id",
         "v1/metadata/version": "registry_version",
+        "v1/metadata/deployment": "registry_deployment",
+        "kavka/registered/{name}": "registered",
     },
     "POST": {
+        "": "root",
         "subjects/{subject}": "look_up",
         "subjects/{subject}/versions": "register",
         "compatibility/subjects/{subject}/versions": "check_all",
@@ -158,6 +172,10 @@ _TREES: Final = {method: _grown(routes) for method, routes in _ROUTES.items()}
 NAMES: Final = frozenset(name for routes in _ROUTES.values() for name in routes.values())
 
 
+AMONG_NODES: Final = frozenset({"registered"})
+"""What only nodes ask each other."""
+
+
 def reads_at_once(data: bytes) -> bool:
     """Whether reading a body takes so little time that nobody need be spared it."""
     return len(data) <= AT_ONCE
@@ -190,6 +208,12 @@ def call_of(rest: Rest) -> Call:
     return Call(name, context, arguments, rest.query, rest.body)
 
 
+def version_of(said: Mapping[str, Any]) -> Call:
+    """The question for a version that an answer is about."""
+    arguments = {"subject": str(said["subject"]), "version": str(said["version"])}
+    return Call("version", DEFAULT_CONTEXT, arguments, {"deleted": "true"}, None)
+
+
 def _found(tree: _Tree, steps: list[str]) -> tuple[str, dict[str, str]] | None:
     arguments: dict[str, str] = {}
     node = tree
@@ -206,7 +230,8 @@ def _found(tree: _Tree, steps: list[str]) -> tuple[str, dict[str, str]] | None:
 
 def version_number(text: str) -> int:
     """A version as a path names it: a number, or the latest; raises RegistryError."""
-    if text in ("latest", "-1"):
+    text = text.strip()
+    if text.lower() in ("latest", "-1"):
         return LATEST
     if text.isdecimal() and len(text) <= MAX_DIGITS and 1 <= int(text) <= MAX_VERSION:
         return int(text)

@@ -13,6 +13,8 @@ from typing import Any, Final
 from kavka.coordinator.registry.schema import Difference, SchemaError
 
 MAX_STEPS: Final = 300_000
+STEP_ITEMS: Final = 32
+"""So many fields, properties or values that are gone through count as a pair of types."""
 MAX_DIFFERENCES: Final = 100
 """So many are told: nobody reads more, and types that share others have exponentially many."""
 
@@ -23,9 +25,9 @@ class Effort:
     def __init__(self, steps: int = MAX_STEPS) -> None:
         self._left = steps
 
-    def spend(self) -> None:
-        """One more; raises SchemaError."""
-        self._left -= 1
+    def spend(self, *lengths: int) -> None:
+        """One more, and others for long lists that are gone through; raises SchemaError."""
+        self._left -= 1 + sum(lengths) // STEP_ITEMS
         if self._left < 0:
             raise SchemaError(f"there is too much to compare: more than {MAX_STEPS} pairs of types")
 

@@ -8,11 +8,14 @@ been written with any value by whoever wrote an open object.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
+from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from kavka.coordinator.registry.comparing import Compared, Effort
-from kavka.coordinator.registry.json_schema import JsonSchema, Node
+from kavka.coordinator.registry.comparing import STEP_ITEMS, Compared, Effort
+from kavka.coordinator.registry.json_schema import ANNOTATIONS, JsonSchema, Node
+from kavka.coordinator.registry.json_unevaluated import closed
+from kavka.coordinator.registry.patterns import Patterns
 from kavka.coordinator.registry.schema import Difference
 from kavka.coordinator.registry.texts import write_json
 
@@ -21,7 +24,10 @@ _FAMILIES: Final[Mapping[str, frozenset[str]]] = {
         "properties", "required", "additionalProperties", "patternProperties", "minProperties", "maxProperties",
         "dependencies", "dependentRequired", "dependentSchemas", "propertyNames", "unevaluatedProperties",
     }),
-    "array": frozenset({"items", "prefixItems", "additionalItems", "minItems", "maxItems", "uniqueItems", "contains"}),
+    "array": frozenset({
+        "items", "prefixItems", "additionalItems", "minItems", "maxItems", "uniqueItems",
+        "contains", "minContains", "maxContains", "unevaluatedItems",
+    }),
     "string": frozenset({"minLength", "maxLength", "pattern"}),
     "number": frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}),
 }  # fmt: skip
@@ -37,25 +43,47 @@ _LIMITS: Final = {
 
 def differences(reader: JsonSchema, writer: JsonSchema) -> list[Difference]:
     """Why a reader does not let pass all that a writer did; nothing if it does."""
-    return _Comparison(reader, writer, Effort()).compare(reader.root, writer.root, "#")
+    return _Comparison(reader, writer, _Shared(Effort(), Patterns())).compare(reader.root, writer.root, "#")
 
 
 class _Part(NamedTuple):
     """One of the things that must hold at once."""
 
     kind: str
-    """A type of values; `values` for a list of them, `any` for alternatives, `not`."""
+    """A type of values; `values` for a list of them, `any` for alternatives, `if` for a condition, `not`."""
     node: Any
     """The schema it stands in; the allowed values; the alternatives; what is excluded."""
     word: str = ""
 
 
+class _Shared:
+    """What a comparison has in common with those of the same schemas the other way round."""
+
+    def __init__(self, effort: Effort, patterns: Patterns) -> None:
+        self.effort = effort
+        self.patterns = patterns
+        self._keys: dict[int, tuple[list[Any], Set[Any]]] = {}
+
+    def keys(self, values: list[Any]) -> Set[Any]:
+        """Values as they can be compared, of a long list worked out once."""
+        found = self._keys.get(id(values))
+        if found is None:
+            self.effort.spend(len(values))
+            found = values, {_key(value) for value in values}
+            if len(values) > STEP_ITEMS:
+                self._keys[id(values)] = found
+        return found[1]
+
+
 class _Comparison:
-    def __init__(self, reader: JsonSchema, writer: JsonSchema, effort: Effort) -> None:
+    def __init__(self, reader: JsonSchema, writer: JsonSchema, shared: _Shared) -> None:
         self._reader = reader
         self._writer = writer
-        self._effort = effort
-        self._compared = Compared(effort)
+        self._shared = shared
+        self._compared = Compared(shared.effort)
+
+    def _swapped(self) -> _Comparison:
+        return _Comparison(self._writer, self._reader, self._shared)
 
     def compare(self, reader: Node, writer: Node, path: str) -> list[Difference]:
         reader, writer = self._reader.resolved(reader), self._writer.resolved(writer)
@@ -76,9 +104,11 @@ class _Comparison:
     # -- parts ----------------------------------------------------------------------------------------
 
     def _parts(self, schema: JsonSchema, node: Node) -> Iterator[_Part]:
-        self._effort.spend()
         node = schema.resolved(node)
+        self._shared.effort.spend(0 if isinstance(node, bool) else _length(node))
         if isinstance(node, bool):
+            if not node:
+                yield _Part("values", [], "enum")
             return
         for each in node.get("allOf", ()):
             yield from self._parts(schema, each)
@@ -91,7 +121,17 @@ class _Comparison:
             yield _Part("values", [node["const"]], "const")
         if "not" in node:
             yield _Part("not", node["not"])
-        yield from _typed(node)
+        if "if" in node and node.keys() & {"then", "else"}:
+            yield _Part("if", node)
+        yield from _typed(self._closed(schema, node))
+
+    def _closed(self, schema: JsonSchema, node: dict[str, Any]) -> dict[str, Any]:
+        # Of a writer that closes nothing so, nothing has to be let pass that only some alternative names.
+        by_chance = schema is self._writer or self._writer.is_evaluating
+        found = closed(node, schema.resolved, by_chance=by_chance)
+        if found is not node:
+            self._shared.effort.spend(_length(found))
+        return found
 
     def _follows(self, part: _Part, written: list[_Part], path: str) -> list[Difference]:
         """Why a part of the reader does not follow from the parts of the writer."""
@@ -102,16 +142,19 @@ class _Comparison:
                 return self._values(part, written, path)
             case "not":
                 return self._excluded(part, written, path)
+            case "if":
+                return self._condition(part, written, path)
         return self._of_type(part, written, path)
 
     def _alternatives(self, part: _Part, written: list[_Part], path: str) -> list[Difference]:
-        whole = {"allOf": [_again(each) for each in written]}
+        whole = _whole(written)
         tried = [self.compare(branch, whole, f"{path}/{part.word}/{n}") for n, branch in enumerate(part.node)]
         if any(not found for found in tried):
             return []
-        for each in written:
-            if each.kind == "any" and all(
-                any(not self.compare(mine, theirs, path) for mine in part.node) for theirs in each.node
+        for each in sorted(written, key=lambda each: each.kind != "any"):  # long lists of values take longest
+            branches = [{"const": value} for value in each.node] if each.kind == "values" else each.node
+            if each.kind in ("any", "values") and all(
+                any(not self.compare(mine, theirs, path) for mine in part.node) for theirs in branches
             ):
                 return []
         if len(tried) == 1:
@@ -121,8 +164,10 @@ class _Comparison:
 
     def _values(self, part: _Part, written: list[_Part], path: str) -> list[Difference]:
         for each in written:
-            if each.kind == "values" and {_key(value) for value in each.node} <= {_key(value) for value in part.node}:
-                return []
+            if each.kind == "values":
+                self._shared.effort.spend(min(len(each.node), len(part.node)))
+                if self._shared.keys(each.node) <= self._shared.keys(part.node):
+                    return []
             if each.kind == "any" and all(not self._branch_follows(part, node, path) for node in each.node):
                 return []
         had = any(each.kind == "values" for each in written)
@@ -133,11 +178,28 @@ class _Comparison:
         return self._follows(part, list(self._parts(self._writer, node)), path)
 
     def _excluded(self, part: _Part, written: list[_Part], path: str) -> list[Difference]:
-        swapped = _Comparison(self._writer, self._reader, self._effort)
+        swapped = self._swapped()
         for each in written:
             if each.kind == "not" and not swapped.compare(each.node, part.node, path):
                 return []
         return [_difference("NOT_TYPE_EXTENDED", f"{path}/not", "more is excluded than before")]
+
+    def _condition(self, part: _Part, written: list[_Part], path: str) -> list[Difference]:
+        """A condition was written under too, or what follows holds anyway."""
+        condition, *mine = (part.node.get(word, True) for word in ("if", "then", "else"))
+        swapped = self._swapped()
+        for each in (each.node for each in written if each.kind == "if"):
+            theirs = [each.get(word, True) for word in ("then", "else")]
+            if (
+                not self.compare(condition, each["if"], path)
+                and not swapped.compare(each["if"], condition, path)
+                and not any(map(self.compare, mine, theirs, (f"{path}/then", f"{path}/else")))
+            ):
+                return []
+        whole = _whole(written)
+        if not self.compare(mine[0], whole, f"{path}/then") and not self.compare(mine[1], whole, f"{path}/else"):
+            return []
+        return [_difference("COMBINED_TYPE_CHANGED", f"{path}/if", "a condition is new, or other than before")]
 
     def _of_type(self, part: _Part, written: list[_Part], path: str) -> list[Difference]:
         found: list[Difference] | None = None
@@ -151,8 +213,10 @@ class _Comparison:
                 tried = [self._branch_follows(part, node, path) for node in each.node]
                 if not any(tried):
                     return []
-            elif each.kind == "values" and part.word and all(_is_of(value, part.kind) for value in each.node):
-                return []
+            elif each.kind == "values" and part.word:
+                self._shared.effort.spend(len(each.node))
+                if all(_is_of(value, part.kind) for value in each.node):
+                    return []
         if found is not None:
             return found
         if any(each.kind == "any" for each in written):
@@ -162,15 +226,20 @@ class _Comparison:
     # -- limits by type -------------------------------------------------------------------------------
 
     def _limits(self, kind: str, reader: Mapping[str, Any], writer: Mapping[str, Any], path: str) -> list[Difference]:
+        self._shared.effort.spend(_length(reader), _length(writer))
         match kind:
             case "string":
                 return [*_ends(reader, writer, path, "maxLength", "minLength"), *_pattern(reader, writer, path)]
             case "number" | "integer":
                 return [*_range(reader, writer, path), *_multiple(reader, writer, path)]
             case "array":
-                return [*_ends(reader, writer, path, "maxItems", "minItems"), *self._items(reader, writer, path)]
+                limits = [*_ends(reader, writer, path, "maxItems", "minItems"), *self._contained(reader, writer, path)]
+                return [*limits, *self._items(reader, writer, path)]
             case "object":
-                limits = _ends(reader, writer, path, "maxProperties", "minProperties")
+                limits = [
+                    *_ends(reader, writer, path, "maxProperties", "minProperties"),
+                    *self._names(reader, writer, path),
+                ]
                 dependent = self._dependencies(reader, writer, path)
                 return [*limits, *dependent, *self._properties(reader, writer, path)]
         return []
@@ -194,6 +263,34 @@ class _Comparison:
         if found := self.compare(my_rest, their_rest, f"{path}/{word}"):
             yield from _renamed(found, self._writer.resolved(their_rest), "ITEMS", f"{path}/{word}")
 
+    def _contained(self, reader: Mapping[str, Any], writer: Mapping[str, Any], path: str) -> Iterator[Difference]:
+        """Of the items that a schema asks for: as many at least, and no more."""
+        least, most = reader.get("minContains", 1), reader.get("maxContains")
+        if "contains" not in reader or (least == 0 and most is None):
+            return
+        mine = reader["contains"]
+        had = "contains" in writer
+        theirs = writer.get("contains", False)
+        if least > 0:
+            before = writer.get("minContains", 1) if had else 0
+            if not had or self.compare(mine, theirs, f"{path}/contains"):
+                yield _difference("CONTAINED_ITEM_SCHEMA_CHANGED", f"{path}/contains", "an item is asked for now")
+            elif least > before:
+                said = f"minContains was {before} and is {least} now"
+                yield _difference("MIN_CONTAINS_INCREASED", f"{path}/minContains", said)
+        if most is not None:
+            before = writer.get("maxContains") if had else None
+            swapped = self._swapped()
+            if before is None or swapped.compare(theirs, mine, f"{path}/contains"):
+                yield _difference("MAX_CONTAINS_ADDED", f"{path}/maxContains", f"maxContains is {most} now")
+            elif most < before:
+                said = f"maxContains was {before} and is {most} now"
+                yield _difference("MAX_CONTAINS_DECREASED", f"{path}/maxContains", said)
+
+    def _names(self, reader: Mapping[str, Any], writer: Mapping[str, Any], path: str) -> list[Difference]:
+        written = {"allOf": [{"type": "string"}, writer.get("propertyNames", True)]}
+        return self.compare(reader.get("propertyNames", True), written, f"{path}/propertyNames")
+
     def _properties(self, reader: Mapping[str, Any], writer: Mapping[str, Any], path: str) -> Iterator[Difference]:
         mine, theirs = reader.get("properties", {}), writer.get("properties", {})
         required = set(reader.get("required", ()))
@@ -204,14 +301,14 @@ class _Comparison:
             elif name in mine:
                 yield from self.compare(mine[name], theirs[name], here)
             else:
-                cover = _cover(reader, name)
+                cover = self._cover(reader, name)
                 if found := self.compare(cover, theirs[name], here):
                     closed = "CLOSED" if cover is False else "PARTIALLY_OPEN"
                     said = f"the property {name} is not let pass any more"
                     yield _difference(f"PROPERTY_REMOVED_FROM_{closed}_CONTENT_MODEL", here, f"{said}: {found[0].path}")
         before = set(writer.get("required", ()))
         for name in reader.get("required", ()):
-            if name in theirs and name in mine and name not in before and not _default(mine[name]):
+            if name in theirs and name not in before and not _default(mine.get(name, True)):
                 said = f"the property {name} must be there now"
                 yield _difference("REQUIRED_ATTRIBUTE_ADDED", f"{path}/required/{name}", said)
         for pattern, node in reader.get("patternProperties", {}).items():
@@ -226,7 +323,7 @@ class _Comparison:
         self, name: str, node: Node, required: bool, writer: Mapping[str, Any], here: str
     ) -> Iterator[Difference]:
         required = required and not _default(node)
-        cover = _cover(writer, name)
+        cover = self._cover(writer, name)
         if _is_empty(cover):
             if not _is_empty(node):
                 word = "REQUIRED" if required else "OPTIONAL"
@@ -239,6 +336,14 @@ class _Comparison:
         if required:
             said = f"the property {name} must be there now, and it has no default"
             yield _difference("REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL", here, said)
+
+    def _cover(self, node: Mapping[str, Any], name: str) -> Node:
+        """What an object lets pass as a property that it does not name."""
+        for pattern, schema in node.get("patternProperties", {}).items():
+            self._shared.effort.spend()
+            if self._shared.patterns.matches(pattern, name):
+                return schema  # type: ignore[no-any-return]
+        return node.get("additionalProperties", True)  # type: ignore[no-any-return]
 
     def _dependencies(self, reader: Mapping[str, Any], writer: Mapping[str, Any], path: str) -> Iterator[Difference]:
         mine, theirs = _dependencies(reader), _dependencies(writer)
@@ -263,10 +368,14 @@ def _difference(kind: str, path: str, said: str) -> Difference:
     return Difference(kind, path, f"at path '{path}': {said}")
 
 
+def _length(node: Mapping[str, Any]) -> int:
+    """How much there is to go through in a schema, without what is within that."""
+    return sum(len(value) for value in node.values() if isinstance(value, dict | list))
+
+
 def _is_empty(node: Any) -> bool:
     """Whether a schema lets everything pass."""
-    annotations = {"title", "description", "default", "examples", "$id", "$schema", "$comment", "definitions", "$defs"}
-    return node is True or (isinstance(node, dict) and not node.keys() - annotations)
+    return node is True or (isinstance(node, dict) and not node.keys() - ANNOTATIONS)
 
 
 def _key(value: Any) -> Any:
@@ -300,6 +409,10 @@ def _limits_of(node: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in node.items() if key in words}
 
 
+def _whole(written: list[_Part]) -> dict[str, Any]:
+    return {"allOf": [_again(each) for each in written]}
+
+
 def _again(part: _Part) -> dict[str, Any]:
     """A part as a schema."""
     match part.kind:
@@ -309,6 +422,8 @@ def _again(part: _Part) -> dict[str, Any]:
             return {"enum": part.node}
         case "not":
             return {"not": part.node}
+        case "if":
+            return {word: part.node[word] for word in ("if", "then", "else") if word in part.node}
     return {**_limits_of(part.node), "type": part.kind}
 
 
@@ -367,7 +482,7 @@ def _multiple(reader: Mapping[str, Any], writer: Mapping[str, Any], path: str) -
         return
     if theirs is None:
         yield _difference("MULTIPLE_OF_ADDED", f"{path}/multipleOf", f"multipleOf is {mine} now")
-    elif theirs % mine:
+    elif Fraction(str(theirs)) % Fraction(str(mine)):  # as it is written: floats are not multiples of what they seem
         yield _difference("MULTIPLE_OF_CHANGED", f"{path}/multipleOf", f"multipleOf was {theirs} and is {mine} now")
 
 
@@ -381,21 +496,6 @@ def _arrays(node: Mapping[str, Any]) -> tuple[list[Node], Node, str]:
     if items is None:
         return [], node.get("additionalItems", True), "additionalItems"
     return [], items, "items"
-
-
-def _cover(node: Mapping[str, Any], name: str) -> Node:
-    """What an object lets pass as a property that it does not name."""
-    import re2  # not at start-up; and no pattern of a client takes it longer than its text is
-
-    options: Any = re2.Options()
-    options.log_errors = False
-    for pattern, schema in node.get("patternProperties", {}).items():
-        try:
-            if re2.search(pattern, name, options):
-                return schema  # type: ignore[no-any-return]
-        except re2.error:
-            continue  # a pattern of another language: it matches nothing here
-    return node.get("additionalProperties", True)  # type: ignore[no-any-return]
 
 
 def _dependencies(node: Mapping[str, Any]) -> dict[str, Any]:

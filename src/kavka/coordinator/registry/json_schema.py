@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
+from kavka.coordinator.registry.patterns import Patterns
 from kavka.coordinator.registry.schema import NO_REFERENCES, SchemaError
 from kavka.coordinator.registry.texts import read_json, write_json
+
+if TYPE_CHECKING:
+    import jsonschema
 
 Node = dict[str, Any] | bool
 
 MAX_HOPS: Final = 100
 """References from one to the next, before they count as a circle that ends nowhere."""
-_DRAFTS: Final = ("draft-04", "draft-06", "draft-07", "2019-09", "2020-12")
+MOST_COMPARED: Final = 32
+"""So many allowed values are looked at whether they differ, which drafts 4 and 6 ask for."""
+_JOINING: Final = ("2019-09", "2020-12")
+_DRAFTS: Final = ("draft-04", "draft-06", "draft-07", *_JOINING)
+ANNOTATIONS: Final = frozenset({
+    "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$id", "$schema", "$comment",
+    "$anchor", "$dynamicAnchor", "$recursiveAnchor", "definitions", "$defs",
+})  # fmt: skip
+"""What limits no value."""
 
 
 class JsonSchema:
@@ -23,6 +36,17 @@ class JsonSchema:
         self._documents = documents
         self._anchors: dict[int, dict[str, Node]] = {}
         """By document: the schemas that have a name in it."""
+        self._joined: dict[int, tuple[Node, Node]] = {}
+        """By what refers to something and says more itself: that, and both as one schema."""
+        given = root.get("$schema", "") if isinstance(root, dict) else ""
+        self._is_joining = isinstance(given, str) and any(draft in given for draft in _JOINING)
+
+    @cached_property
+    def is_evaluating(self) -> bool:
+        """Whether it says anything of what is unevaluated."""
+        words = {"unevaluatedProperties", "unevaluatedItems"}
+        documents = (self.root, *self._documents.values())
+        return any(words & node.keys() for each in documents for node in nodes(each) if isinstance(node, dict))
 
     @property
     def canonical(self) -> str:
@@ -37,10 +61,21 @@ class JsonSchema:
     def resolved(self, node: Node) -> Node:
         """What a node means: what it refers to, as long as it refers to something; raises SchemaError."""
         for _ in range(MAX_HOPS):
-            if isinstance(node, bool) or not isinstance(node.get("$ref"), str):
+            word = _reference(node)
+            if isinstance(node, bool) or not word:
                 return node
-            node = self._target(node["$ref"])
+            target = self._target(node[word])
+            if self._is_joining and node.keys() - ANNOTATIONS - {word}:
+                return self._with_target(node, word)
+            node = target
         raise SchemaError(f"{node!r:.200} refers to itself")
+
+    def _with_target(self, node: dict[str, Any], word: str) -> Node:
+        """Both, as holds since draft 2019-09; the same object each time, for a pair is compared once."""
+        if id(node) not in self._joined:
+            rest = {key: value for key, value in node.items() if key != word}
+            self._joined[id(node)] = node, {**rest, "allOf": [{word: node[word]}, *node.get("allOf", ())]}
+        return self._joined[id(node)][1]
 
     def _target(self, reference: str) -> Node:
         document, _, pointer = reference.partition("#")
@@ -79,7 +114,8 @@ class JsonSchema:
             for node in nodes(root):
                 if isinstance(node, dict):
                     own = node.get("$id")
-                    for name in (node.get("$anchor"), own[1:] if isinstance(own, str) and own[:1] == "#" else None):
+                    old = own[1:] if isinstance(own, str) and own[:1] == "#" else None
+                    for name in (node.get("$anchor"), node.get("$dynamicAnchor"), old):
                         if isinstance(name, str):
                             known.setdefault(name, node)
         found = self._anchors[id(root)].get(anchor)
@@ -94,9 +130,16 @@ def parse(text: str, references: Mapping[str, str] = NO_REFERENCES) -> JsonSchem
     schema = JsonSchema(_loaded(text, "the schema"), documents)
     _check(schema.root)
     for node in nodes(schema.root):
-        if isinstance(node, dict) and isinstance(node.get("$ref"), str):
+        if _reference(node):
             schema.resolved(node)
     return schema
+
+
+def _reference(node: Node) -> str:
+    """The word by which a schema refers to another one; a dynamic one goes where it goes without being overridden."""
+    if isinstance(node, bool):
+        return ""
+    return next((word for word in ("$ref", "$dynamicRef", "$recursiveRef") if isinstance(node.get(word), str)), "")
 
 
 def _loaded(text: str, what: str) -> Node:
@@ -119,7 +162,7 @@ def _check(root: Node) -> None:
         raise SchemaError(f"$schema {given!r} is no draft that is known here: {', '.join(_DRAFTS)}")
     checker = validators.validator_for(root, default=validators.validator_for({"$schema": _DEFAULT}))
     try:
-        checker.check_schema(root)
+        checker.check_schema(_without_long_lists(root), format_checker=_formats())
     except exceptions.SchemaError as error:
         path = "/".join(str(each) for each in error.absolute_path)
         raise SchemaError(f"#/{path:.200}: {error.message:.500}") from None
@@ -129,6 +172,52 @@ def _check(root: Node) -> None:
         raise SchemaError(f"a pattern or a number cannot be used: {error}") from None
 
 
+def _without_long_lists(root: Node) -> Any:
+    """The same for the library, which compares each item with each other one if they cannot be sorted.
+
+    Raises SchemaError for lists of names that have anything else in them. Of long lists of values it sees the start.
+    """
+    long = False
+    for node in nodes(root, "contentSchema"):
+        if not isinstance(node, dict):
+            continue
+        dependent = [node[word].values() for word in _DEPENDENT if isinstance(node.get(word), dict)]
+        for names in (node.get("type"), node.get("required"), *(each for values in dependent for each in values)):
+            if isinstance(names, list) and not all(isinstance(each, str) for each in names):
+                raise SchemaError(f"{names!r:.200} is no list of names")
+        long |= isinstance(node.get("enum"), list) and len(node["enum"]) > MOST_COMPARED
+    return _cut(root) if long else root
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_cut(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: each[:MOST_COMPARED] if key == "enum" and isinstance(each, list) else _cut(each)
+        for key, each in value.items()
+    }
+
+
+def _formats() -> jsonschema.FormatChecker:
+    """Of the formats only patterns are looked at."""
+    from jsonschema import FormatChecker
+
+    patterns = Patterns()
+    checker = FormatChecker(formats=())
+    checker.checks("regex")(lambda pattern: not isinstance(pattern, str) or _is_pattern(patterns.find(pattern).fault))
+    return checker
+
+
+_NO_PATTERN: Final = ("missing", "unexpected", "trailing", "no argument", "invalid character class range")
+
+
+def _is_pattern(fault: str) -> bool:
+    """Whether something is a pattern of some engine, by what RE2 has against it: it refuses some that others know."""
+    return not fault.startswith(_NO_PATTERN) or ": \\p" in fault.lower()
+
+
 _DEFAULT: Final = "http://json-schema.org/draft-07/schema#"
 
 _ONE: Final = (
@@ -136,11 +225,12 @@ _ONE: Final = (
     "unevaluatedItems", "unevaluatedProperties",
 )  # fmt: skip
 _LISTS: Final = ("allOf", "anyOf", "items", "oneOf", "prefixItems")
+_DEPENDENT: Final = ("dependencies", "dependentRequired")
 _MAPS: Final = ("$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties")
 
 
-def nodes(root: Node) -> Iterator[Node]:
-    """A schema and every schema within it."""
+def nodes(root: Node, *others: str) -> Iterator[Node]:
+    """A schema and every schema within it, also by other words."""
     waiting: list[Any] = [root]
     while waiting:
         node = waiting.pop()
@@ -148,6 +238,6 @@ def nodes(root: Node) -> Iterator[Node]:
             continue
         yield node
         if isinstance(node, dict):
-            waiting += [node[key] for key in _ONE if key in node]
+            waiting += [node[key] for key in (*_ONE, *others) if key in node]
             waiting += [each for key in _LISTS if isinstance(node.get(key), list) for each in node[key]]
             waiting += [each for key in _MAPS if isinstance(node.get(key), dict) for each in node[key].values()]

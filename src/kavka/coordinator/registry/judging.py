@@ -13,7 +13,9 @@ from kavka.coordinator.registry import (
     protobuf_compatibility,
     protobuf_schema,
 )
+from kavka.coordinator.registry.records import SchemaVersion
 from kavka.coordinator.registry.schema import AVRO, JSON, NO_REFERENCES, PROTOBUF, Difference, SchemaError
+from kavka.coordinator.registry.state import fingerprint
 
 LEVELS: Final = (
     "NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE",
@@ -46,6 +48,8 @@ class Work(NamedTuple):
     normalize: bool = False
     level: str = "NONE"
     earlier: Sequence[Earlier] = ()
+    candidate: SchemaVersion | None = None
+    """What is to be registered or looked for."""
 
 
 class Verdict(NamedTuple):
@@ -57,6 +61,8 @@ class Verdict(NamedTuple):
     """Why it is no schema."""
     messages: tuple[str, ...] = ()
     """Why it is not compatible."""
+    content: bytes = b""
+    """The fingerprint of the candidate with that text."""
 
 
 class _Format(NamedTuple):
@@ -80,10 +86,11 @@ def judge(work: Work) -> Verdict:
         return Verdict(invalid=str(error))
     except RecursionError:
         return Verdict(invalid="it is nested too deep")
+    content = b"" if work.candidate is None else fingerprint(work.candidate._replace(schema=schema))
     for earlier in work.earlier:
         if messages := _incompatible(new, work.new.schema_type, work.new.references, earlier, work.level):
-            return Verdict(schema, messages=messages)
-    return Verdict(schema)
+            return Verdict(schema, messages=messages, content=content)
+    return Verdict(schema, content=content)
 
 
 def _incompatible(

@@ -39,6 +39,8 @@ class Enum:
     values: list[tuple[str, int]] = field(default_factory=list)
     options: Options = field(default_factory=dict)
     reserved: list[str] = field(default_factory=list)
+    value_options: dict[str, Options] = field(default_factory=dict)
+    """Those of values that have some."""
 
 
 @dataclass(slots=True)
@@ -53,6 +55,10 @@ class Message:
     options: Options = field(default_factory=dict)
     reserved: list[str] = field(default_factory=list)
     extensions: list[str] = field(default_factory=list)
+    oneof_options: dict[str, Options] = field(default_factory=dict)
+    """Those of oneofs that have some."""
+    verbatim: list[str] = field(default_factory=list)
+    """Extensions of other messages, as they were written."""
 
 
 @dataclass(slots=True)

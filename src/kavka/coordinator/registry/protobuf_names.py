@@ -28,16 +28,45 @@ KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
         f".google.protobuf.{each}Value"
         for each in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
     ),
+    "google/type/calendar_period.proto": (".google.type.CalendarPeriod",),
+    "google/type/color.proto": (".google.type.Color",),
     "google/type/date.proto": (".google.type.Date",),
-    "google/type/timeofday.proto": (".google.type.TimeOfDay",),
+    "google/type/datetime.proto": (".google.type.DateTime", ".google.type.TimeZone"),
+    "google/type/dayofweek.proto": (".google.type.DayOfWeek",),
+    "google/type/decimal.proto": (".google.type.Decimal",),
+    "google/type/expr.proto": (".google.type.Expr",),
+    "google/type/fraction.proto": (".google.type.Fraction",),
+    "google/type/interval.proto": (".google.type.Interval",),
+    "google/type/latlng.proto": (".google.type.LatLng",),
     "google/type/money.proto": (".google.type.Money",),
-    "google/protobuf/descriptor.proto": (),
-    "confluent/meta.proto": (),
+    "google/type/month.proto": (".google.type.Month",),
+    "google/type/phone_number.proto": (".google.type.PhoneNumber", ".google.type.PhoneNumber.ShortCode"),
+    "google/type/postal_address.proto": (".google.type.PostalAddress",),
+    "google/type/quaternion.proto": (".google.type.Quaternion",),
+    "google/type/timeofday.proto": (".google.type.TimeOfDay",),
+    "google/protobuf/descriptor.proto": tuple(
+        f".google.protobuf.{each}"
+        for each in (
+            "FileDescriptorSet", "FileDescriptorProto", "DescriptorProto", "FieldDescriptorProto",
+            "OneofDescriptorProto", "EnumDescriptorProto", "EnumValueDescriptorProto", "ServiceDescriptorProto",
+            "MethodDescriptorProto", "FileOptions", "MessageOptions", "FieldOptions", "OneofOptions", "EnumOptions",
+            "EnumValueOptions", "ServiceOptions", "MethodOptions", "ExtensionRangeOptions", "UninterpretedOption",
+            "SourceCodeInfo", "GeneratedCodeInfo", "FieldDescriptorProto.Type", "FieldDescriptorProto.Label",
+        )
+    ),
+    "confluent/meta.proto": (".confluent.Meta",),
     "confluent/type/decimal.proto": (".confluent.type.Decimal",),
+    "confluent/type/variant.proto": (".confluent.type.Variant",),
 }  # fmt: skip
 """Files that every registry has, and the types in them."""
 
-ENUMS_OF_KNOWN: Final = frozenset({".google.protobuf.NullValue", ".google.protobuf.Syntax"})
+ENUMS_OF_KNOWN: Final = frozenset(
+    {
+        ".google.protobuf.NullValue", ".google.protobuf.Syntax", ".google.protobuf.FieldDescriptorProto.Type",
+        ".google.protobuf.FieldDescriptorProto.Label", ".google.type.CalendarPeriod", ".google.type.DayOfWeek",
+        ".google.type.Month",
+    }
+)  # fmt: skip
 
 
 def definitions(file: File) -> Iterator[tuple[str, Message | Enum]]:

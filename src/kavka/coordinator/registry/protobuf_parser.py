@@ -17,7 +17,7 @@ _TOKEN: Final = re.compile(
       | (?P<string>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
       | (?P<number>-?(?:0[xX][0-9a-fA-F]+|\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?))
       | (?P<word>\.?[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)
-      | (?P<sign>[{}()\[\];=,<>:/+-])""",
+      | (?P<sign>[{}()\[\];=,<>:/+.-])""",
     re.VERBOSE | re.DOTALL,
 )
 _INTEGER: Final = re.compile(r"-?(0[xX][0-9a-fA-F]+|\d+)")
@@ -170,6 +170,8 @@ class _Parser:
             if self._accept("("):
                 parts.append(f"({self._word('the name of an option')})")
                 self._sign(")")
+            elif parts and self._accept("."):
+                parts.append(".")
             else:
                 parts.append(self._word("the name of an option"))
         if not parts:
@@ -227,7 +229,9 @@ class _Parser:
                 self._oneof(message, depth)
             elif word == "map" and self._token == "<":
                 message.fields.append(self._map())
-            elif (read := self._within(word, message, depth)) is not None and self._kind != "sign":
+            elif (read := self._within(word, message, depth)) is not None and (
+                self._kind != "sign" or (word == "option" and self._token == "(")
+            ):
                 read()
             elif word in ("reserved", "extensions") and self._kind in ("string", "number"):
                 getattr(message, word).append(self._ranges())
@@ -244,7 +248,7 @@ class _Parser:
             case "enum" if self._is_block():
                 return lambda: message.enums.append(self._enum())
             case "extend":
-                return lambda: message.extensions.append(self._skipped(word)) if self._is_block() else None
+                return lambda: message.verbatim.append(self._skipped(word)) if self._is_block() else None
             case "option":
                 return lambda: self._option(message.options)
         return None
@@ -298,7 +302,7 @@ class _Parser:
                 continue
             if self._token == "option":
                 self._take()
-                self._option({})
+                self._option(message.oneof_options.setdefault(name, {}))
             else:
                 message.fields.append(self._field(message, depth, name))
 
@@ -327,7 +331,8 @@ class _Parser:
             else:
                 self._sign("=")
                 enum.values.append((word, self._integer("the number of a value")))
-                self._field_options()
+                if options := self._field_options():
+                    enum.value_options[word] = options
                 self._sign(";")
         if not enum.values:
             raise SchemaError(f"the enum {enum.name} has no values")

@@ -90,22 +90,26 @@ def _message(message: Message, indent: str, sort: bool) -> Iterator[str]:
         members.setdefault(each.oneof, []).append(each)
     for oneof in message.oneofs:
         yield f"{deeper}oneof {oneof} {{"
+        yield from _options(message.oneof_options.get(oneof, {}), deeper + "  ", sort)
         yield from (_field(each, deeper + "  ", sort) for each in members.get(oneof, ()))
         yield f"{deeper}}}"
     for nested in message.messages:
         yield from _message(nested, deeper, sort)
     for enum in message.enums:
         yield from _enum(enum, deeper, sort)
+    yield from (f"{deeper}{each}" for each in message.verbatim)
     yield f"{indent}}}"
 
 
 def _field(each: Field, indent: str, sort: bool) -> str:
     type_ = f"map<{each.map_key}, {each.type}>" if each.map_key else each.type
     label = f"{each.label} " if each.label and not each.map_key else ""
-    options = ", ".join(
-        f"{name} = {value}" for name, value in (sorted(each.options.items()) if sort else each.options.items())
-    )
-    return f"{indent}{label}{type_} {each.name} = {each.number}{f' [{options}]' if options else ''};"
+    return f"{indent}{label}{type_} {each.name} = {each.number}{_in_brackets(each.options, sort)};"
+
+
+def _in_brackets(options: Options, sort: bool) -> str:
+    said = ", ".join(f"{name} = {value}" for name, value in (sorted(options.items()) if sort else options.items()))
+    return f" [{said}]" if said else ""
 
 
 def _enum(enum: Enum, indent: str, sort: bool) -> Iterator[str]:
@@ -113,5 +117,5 @@ def _enum(enum: Enum, indent: str, sort: bool) -> Iterator[str]:
     yield from _options(enum.options, indent + "  ", sort)
     yield from (f"{indent}  reserved {each};" for each in enum.reserved)
     for name, number in sorted(enum.values, key=lambda each: each[1]) if sort else enum.values:
-        yield f"{indent}  {name} = {number};"
+        yield f"{indent}  {name} = {number}{_in_brackets(enum.value_options.get(name, {}), sort)};"
     yield f"{indent}}}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -15,6 +16,7 @@ from kavka.coordinator.registry.calls import (
     version_not_found,
     version_number,
 )
+from kavka.coordinator.registry.contracts import has_rules
 from kavka.coordinator.registry.judging import Text
 from kavka.coordinator.registry.records import SchemaVersion, written
 from kavka.coordinator.registry.schema import AVRO, TYPES
@@ -26,6 +28,7 @@ from kavka.coordinator.registry.state import (
     context_of,
     properties_of,
     qualified,
+    unqualified,
 )
 
 MOST_SCHEMAS: Final = 1000
@@ -33,7 +36,13 @@ MOST_SCHEMAS: Final = 1000
 MOST_SCHEMA_BYTES: Final = 2 << 20
 """How much of them: writing an answer takes the node's time."""
 MOST_REFERENCES: Final = 1000
+MOST_REFERRED: Final = 4 << 20
+"""Characters of all schemas that one refers to, one that it refers to by several names as often: each is read."""
 DEEPEST: Final = 100
+EVERY_CONTEXT: Final = ":*:"
+_PLACES: Final = ("subject", "version", "id", "deleted")
+SUBJECTS: Final = "subjects"
+"""The subjects that a schema is looked for in, as JSON: their names may have anything in them."""
 
 
 class Reading:
@@ -50,14 +59,26 @@ class Reading:
 
     def subject(self, call: Call) -> str:
         """The subject that a call is about, behind its alias."""
-        subject = qualified(call.context, call.arguments["subject"])
+        return self._behind(qualified(call.context, call.arguments["subject"]))
+
+    def _behind(self, subject: str) -> str:
         alias = self._state.configs.get(subject, {}).get("alias")
         return qualified(context_of(subject), alias) if alias else subject
 
+    def known_subject(self, call: Call, *, deleted: bool) -> str:
+        """The same; one that no context names and the default one does not have may be in another context."""
+        subject = self.subject(call)
+        if context_of(subject) == DEFAULT_CONTEXT and not self._state.has(subject, deleted=deleted):
+            others = (qualified(context, subject) for context in sorted(self._state.max_ids))
+            return next((each for each in others if self._state.has(each, deleted=deleted)), subject)
+        return subject
+
     def one_version(self, call: Call, *, deleted: bool | None = None) -> SchemaVersion:
         """The version that a call is about; raises RegistryError."""
-        subject, wanted = self.subject(call), version_number(call.arguments["version"])
+        wanted = version_number(call.arguments["version"])
         with_deleted = call.flag("deleted") if deleted is None else deleted
+        in_question = call.name in QUESTIONS  # what changes something has to say where
+        subject = self.known_subject(call, deleted=with_deleted) if in_question else self.subject(call)
         versions = self._state.versions(subject, deleted=with_deleted)
         if not versions:
             raise subject_not_found(subject)
@@ -85,6 +106,13 @@ class Reading:
             raise schema_not_found(id_)
         return found
 
+    def named(self, call: Call) -> SchemaVersion:
+        """The schema that a record names; raises RegistryError."""
+        found = self._state.named(_name(call))
+        if found is None:
+            raise schema_not_found(call.arguments["name"])
+        return found
+
     def text(self, each: SchemaVersion) -> Text:
         """A schema with the texts of all that it refers to, those that others need first; raises RegistryError."""
         return Text(each.schema_type, each.schema, self.references(each))
@@ -93,6 +121,8 @@ class Reading:
         """The texts that a schema refers to, by the names it does."""
         found: dict[str, str] = {}
         self._collect(each, found, set(), set())
+        if sum(map(len, found.values())) > MOST_REFERRED:
+            raise RegistryError(42201, f"A schema refers to others of at most {MOST_REFERRED >> 20} MiB together")
         return found
 
     def _collect(self, each: SchemaVersion, found: dict[str, str], within: set[Place], done: set[Place]) -> None:
@@ -108,9 +138,7 @@ class Reading:
                 said = f'No schema reference found for subject "{reference.subject}" and version {reference.version}'
                 raise RegistryError(42201, said)
             place = target.subject, target.version
-            if place in within:
-                raise RegistryError(42201, f"{reference.name} refers to itself")
-            if place not in done:
+            if place not in done and place not in within:  # a circle, which only another registry can have written
                 self._collect(target, found, within | {place}, done)
                 done.add(place)
             found.setdefault(reference.name, target.schema)
@@ -140,12 +168,15 @@ class Reading:
     def registry_version(self, call: Call) -> Any:
         return {"version": "8.0.0", "commitId": "kavka"}
 
+    def registry_deployment(self, call: Call) -> Any:
+        return {"attributes": []}
+
     def list_contexts(self, call: Call) -> Any:
-        return self._state.contexts()
+        prefix = call.query.get("contextPrefix", "")
+        return _page([each for each in self._state.contexts() if each.startswith(prefix)], call)
 
     def list_subjects(self, call: Call) -> Any:
-        prefix = call.query.get("subjectPrefix", f":{call.context}:" if call.context != DEFAULT_CONTEXT else "")
-        found, living = self._named(prefix), self._state.living
+        found, living = self._named(_prefix(call, EVERY_CONTEXT)), self._state.living
         if call.flag("deletedOnly"):
             found = [subject for subject in found if subject not in living]
         elif not call.flag("deleted"):
@@ -155,31 +186,33 @@ class Reading:
     def _named(self, prefix: str) -> list[str]:
         """The subjects that begin with something, in order; those of other contexts only if it names theirs."""
         names = self._state.names
-        if prefix == ":*:":
-            return names
+        if prefix.startswith(EVERY_CONTEXT):
+            wanted = prefix.removeprefix(EVERY_CONTEXT)
+            return [subject for subject in names if unqualified(subject).startswith(wanted)] if wanted else names
         found = names[bisect_left(names, prefix) : bisect_left(names, f"{prefix}\U0010ffff")]
         if prefix.startswith(":"):
             return found
         return [subject for subject in found if subject[:2] != ":." or context_of(subject) == DEFAULT_CONTEXT]
 
     def list_schemas(self, call: Call) -> Any:
-        prefix = call.query.get("subjectPrefix", "")
-        deleted, latest = call.flag("deleted"), call.flag("latestOnly")
+        deleted, latest, rules = call.flag("deleted"), call.flag("latestOnly"), call.query.get("ruleType", "")
         offset, limit = _window(call)
         first = offset
         last = offset + min(limit if limit >= 0 else MOST_SCHEMAS, MOST_SCHEMAS)
         found: list[SchemaVersion] = []
-        for subject in self._named(prefix):
+        for subject in self._named(_prefix(call, "")):
             if len(found) >= last:
                 break
             if deleted or subject in self._state.living:
                 versions = self._state.versions(subject, deleted=deleted)
-                found += versions[-1:] if latest else versions
+                versions = versions[-1:] if latest else versions
+                found += [each for each in versions if has_rules(each, rules)] if rules else versions
         return [self.shown(each) for each in _in_bytes(found[first:last])]
 
     def schema_by_id(self, call: Call) -> Any:
         each = self.by_id(call)
-        answer = {key: value for key, value in self.shown(each).items() if key not in ("subject", "version", "id")}
+        left_out = ("id", "deleted") if call.query.get("subject") else _PLACES
+        answer = {key: value for key, value in self.shown(each).items() if key not in left_out}
         if call.flag("fetchMaxId"):
             answer["maxId"] = self._state.max_ids.get(context_of(each.subject), 0)
         return answer
@@ -195,10 +228,10 @@ class Reading:
                 yield found
 
     def subjects_of_id(self, call: Call) -> Any:
-        return sorted({each.subject for each in self._places(call)})
+        return _page(sorted({each.subject for each in self._places(call)}), call)
 
     def versions_of_id(self, call: Call) -> Any:
-        return [{"subject": each.subject, "version": each.version} for each in self._places(call)]
+        return _page([{"subject": each.subject, "version": each.version} for each in self._places(call)], call)
 
     def _of_guid(self, call: Call) -> Iterator[tuple[str, SchemaVersion]]:
         return self._state.by_guid(call.arguments["guid"])
@@ -211,18 +244,26 @@ class Reading:
 
     def schema_by_guid(self, call: Call) -> Any:
         shown = self.shown(self.by_guid(call))
-        return {key: value for key, value in shown.items() if key not in ("subject", "version", "id")}
+        return {key: value for key, value in shown.items() if key not in _PLACES}
 
     def ids_of_guid(self, call: Call) -> Any:
         return [{"context": context, "id": each.id} for context, each in self._of_guid(call)]
+
+    def registered(self, call: Call) -> Any:
+        """Whether one of some subjects has the schema that a record names."""
+        name = _name(call)
+        subjects = [each for each in json.loads(call.query[SUBJECTS]) if context_of(each) == DEFAULT_CONTEXT]
+        return any(self._state.holds(self._behind(each), name) for each in subjects)
 
     def list_versions(self, call: Call) -> Any:
         subject = self.subject(call)
         everything = self._state.versions(subject, deleted=True)
         only, deleted = call.flag("deletedOnly"), call.flag("deleted")
-        found = [each.version for each in everything if (each.deleted if only else deleted or not each.deleted)]
-        if not found:
+        if not self._state.has(subject, deleted=only or deleted):
             raise subject_not_found(subject)
+        if call.flag("deletedAsNegative"):
+            return _page([-each.version if each.deleted else each.version for each in everything], call)
+        found = [each.version for each in everything if (each.deleted if only else deleted or not each.deleted)]
         return _page(found, call)
 
     def version(self, call: Call) -> Any:
@@ -232,18 +273,25 @@ class Reading:
         return self.one_version(call).schema
 
     def referenced_by(self, call: Call) -> Any:
-        each = self.one_version(call, deleted=True)
-        return sorted({found.id for found in self._state.referring(each.subject, each.version)})
+        each, deleted = self.one_version(call, deleted=True), call.flag("deleted")
+        referring = self._state.referring(each.subject, each.version, deleted=deleted)
+        return _page(sorted({found.id for found in referring}), call)
+
+    def with_metadata(self, call: Call) -> SchemaVersion:
+        """The latest version whose metadata has what a call names; raises RegistryError."""
+        subject = self.subject(call)
+        wanted = dict(zip(call.values("key"), call.values("value"), strict=False))
+        versions = self._state.versions(subject, deleted=call.flag("deleted"))
+        if not versions:
+            raise subject_not_found(subject)
+        found = (each for each in versions[::-1] if wanted.items() <= properties_of(each).items())
+        latest = next(found, None)
+        if latest is None:
+            raise schema_not_found()
+        return latest
 
     def latest_with_metadata(self, call: Call) -> Any:
-        subject = self.subject(call)
-        keys, values = call.query.get("key", "").split(","), call.query.get("value", "").split(",")
-        wanted = {key: value for key, value in zip(keys, values, strict=False) if key}
-        for each in reversed(self._state.versions(subject, deleted=call.flag("deleted"))):
-            properties = properties_of(each)
-            if all(properties.get(key) == value for key, value in wanted.items()):
-                return self.shown(each)
-        raise schema_not_found()
+        return self.shown(self.with_metadata(call))
 
     def config(self, call: Call) -> Any:
         scope = scope_of(call)
@@ -265,9 +313,11 @@ class Reading:
 QUESTIONS: Final[Mapping[str, Callable[[Reading, Call], Any]]] = {
     name: getattr(Reading, name)
     for name in (
-        "root", "schema_types", "registry_id", "registry_version", "list_contexts", "list_subjects", "list_schemas",
+        "root", "schema_types", "registry_id", "registry_version", "registry_deployment", "list_contexts",
+        "list_subjects", "list_schemas",
         "schema_by_id", "text_by_id", "subjects_of_id", "versions_of_id", "schema_by_guid", "ids_of_guid",
         "list_versions", "version", "text_of_version", "referenced_by", "latest_with_metadata", "config", "mode",
+        "registered",
     )
 }  # fmt: skip
 
@@ -277,7 +327,23 @@ def scope_of(call: Call) -> str | None:
     subject = call.arguments.get("subject")
     if subject is None:
         return None if call.context == DEFAULT_CONTEXT else f":{call.context}:"
-    return qualified(call.context, subject)
+    return qualified(call.context, subject) or None  # the default context: all
+
+
+def _prefix(call: Call, default: str) -> str:
+    """What the subjects that are asked for begin with; `default` where neither a context nor a prefix is named."""
+    prefix = call.query.get("subjectPrefix")
+    if call.context == DEFAULT_CONTEXT:
+        return default if prefix is None else prefix.removeprefix(":.:")
+    prefix = prefix or ""
+    return prefix if prefix.startswith((":.", EVERY_CONTEXT)) else f":{call.context}:{prefix}"
+
+
+def _name(call: Call) -> bytes:
+    try:
+        return bytes.fromhex(call.arguments["name"])
+    except ValueError:
+        raise RegistryError(404, "HTTP 404 Not Found") from None
 
 
 def _in_bytes(found: list[SchemaVersion]) -> Iterator[SchemaVersion]:

@@ -23,6 +23,8 @@ from kavka.coordinator.registry.records import (
 DEFAULT_CONTEXT: Final = "."
 READWRITE: Final = "READWRITE"
 BACKWARD: Final = "BACKWARD"
+BY_ID: Final = b"\x00"
+"""What the name of a schema in a record begins with, if it is an id; else it is a GUID."""
 
 Place = tuple[str, int]
 """A subject and a version of it."""
@@ -74,8 +76,8 @@ class RegistryState:
         self.subjects: dict[str, dict[int, SchemaVersion]] = {}
         self.ids: dict[tuple[str, int], set[Place]] = {}
         """By context and id: where the schema is."""
-        self.by_content: dict[tuple[str, bytes], int] = {}
-        """By context and content: the id."""
+        self.by_content: dict[tuple[str, bytes], set[int]] = {}
+        """By context and content: the ids, of which there are several where somebody chose them."""
         self.contents: dict[Place, bytes] = {}
         """The fingerprints of all versions."""
         self.names: list[str] = []
@@ -125,7 +127,7 @@ class RegistryState:
             self.living[each.subject] = self.living.get(each.subject, 0) + 1
         self.ids.setdefault((context, each.id), set()).add(place)
         content = self.contents[place] = fingerprint(each)
-        self.by_content.setdefault((context, content), each.id)
+        self.by_content.setdefault((context, content), set()).add(each.id)
         self.max_ids[context] = max(each.id, self.max_ids.get(context, 0))
         for reference in each.references:
             target = qualified(context, reference.subject), reference.version
@@ -149,7 +151,9 @@ class RegistryState:
         places.discard(place)
         if not places:
             del self.ids[context, each.id]
-            if self.by_content.get((context, content)) == each.id:
+            same = self.by_content[context, content]
+            same.discard(each.id)
+            if not same:
                 del self.by_content[context, content]
         for reference in each.references:
             target = qualified(context, reference.subject), reference.version
@@ -164,6 +168,10 @@ class RegistryState:
         found = self.subjects.get(subject, {})
         return [found[version] for version in sorted(found) if deleted or not found[version].deleted]
 
+    def has(self, subject: str, *, deleted: bool = False) -> bool:
+        """Whether a subject has versions, or had some that were deleted if asked for."""
+        return subject in (self.subjects if deleted else self.living)
+
     def by_id(self, context: str, id_: int) -> SchemaVersion | None:
         """A schema by its id, deleted or not: somebody may still have records of it."""
         place = min(self.ids.get((context, id_), ()), default=None)
@@ -174,26 +182,43 @@ class RegistryState:
         return guid_of(self.contents[each.subject, each.version])
 
     def by_guid(self, guid: str) -> Iterator[tuple[str, SchemaVersion]]:
-        """The contexts that have a schema, by its name in every registry."""
+        """A schema by its name in every registry: with each context that has it, and each id that it has there."""
         try:
             content = uuid.UUID(guid).bytes
         except ValueError:
             return
         for context in sorted(self.max_ids):
-            id_ = self.by_content.get((context, content))
-            each = None if id_ is None else self.by_id(context, id_)
-            if each is not None:
-                yield context, each
+            for id_ in sorted(self.by_content.get((context, content), ())):
+                each = self.by_id(context, id_)
+                if each is not None:
+                    yield context, each
+
+    def named(self, name: bytes) -> SchemaVersion | None:
+        """The schema of the default context that a record names, by its id or by its GUID."""
+        if name[:1] == BY_ID:
+            return self.by_id(DEFAULT_CONTEXT, int.from_bytes(name[1:]))
+        ids = self.by_content.get((DEFAULT_CONTEXT, name[1:]), ())
+        return self.by_id(DEFAULT_CONTEXT, min(ids)) if ids else None
+
+    def holds(self, subject: str, name: bytes) -> bool:
+        """Whether a subject has the schema that a record names, not deleted."""
+        if name[:1] == BY_ID:
+            id_ = int.from_bytes(name[1:])
+            return any(each.id == id_ and not each.deleted for each in self.subjects.get(subject, {}).values())
+        return any(
+            not each.deleted and self.contents[subject, each.version] == name[1:]
+            for each in self.subjects.get(subject, {}).values()
+        )
 
     def contexts(self) -> list[str]:
         """All contexts that have schemas, and the default one."""
         return sorted({DEFAULT_CONTEXT, *(context for context, _ in self.ids)})
 
-    def referring(self, subject: str, version: int) -> Iterator[SchemaVersion]:
-        """Those that refer to a version and are not deleted."""
+    def referring(self, subject: str, version: int, *, deleted: bool = False) -> Iterator[SchemaVersion]:
+        """Those that refer to a version, deleted ones too if asked for."""
         for place in sorted(self.referenced.get((subject, version), ())):
             each = self.subjects[place[0]][place[1]]
-            if not each.deleted:
+            if deleted or not each.deleted:
                 yield each
 
     def config(self, subject: str) -> Mapping[str, Any]:

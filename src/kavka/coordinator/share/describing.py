@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from kavka.coordinator.assignors.spec import Partitions
 from kavka.coordinator.share.state import Member, ShareGroup
@@ -12,6 +12,10 @@ from kavka.protocol.schemas import share_group_heartbeat as heartbeat
 from kavka.protocol.schemas.list_groups import ListedGroup
 from kavka.protocol.schemas.share_group_describe import Assignment, DescribedGroup, TopicPartitions
 from kavka.protocol.schemas.share_group_describe import Member as DescribedMember
+
+NOBODY: Final[list[Any]] = []
+"""The members of a group that is not there: one list for the thousands that may be asked for."""
+
 
 PROTOCOL_TYPE: Final = "share"
 ASSIGNOR: Final = "simple"
@@ -45,7 +49,7 @@ def not_described(group_id: str, why: str) -> DescribedGroup:
         group_epoch=0,
         assignment_epoch=0,
         assignor_name="",
-        members=[],
+        members=NOBODY,
     )
 
 

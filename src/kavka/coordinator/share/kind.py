@@ -190,7 +190,6 @@ class ShareKind(GroupKind[ShareGroup]):
         change = ShareChange(self._context, request.group_id, group, now_ms)
         self._remove(change, request.member_id)
         reply = ShareGroupHeartbeatResponse(
-            throttle_time_ms=0,
             error_code=0,
             member_id=request.member_id,
             member_epoch=request.member_epoch,
@@ -348,7 +347,6 @@ def check_heartbeat(request: ShareGroupHeartbeatRequest) -> None:
 
 def _reply(member: Member, settings: ShareGroupSettings, *, tell: bool = False) -> ShareGroupHeartbeatResponse:
     return ShareGroupHeartbeatResponse(
-        throttle_time_ms=0,
         error_code=0,
         member_id=member.id,
         member_epoch=member.epoch,

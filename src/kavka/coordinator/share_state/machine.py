@@ -19,13 +19,21 @@ from kavka.coordinator.share_state.records import (
     ShareUpdateKey,
     ShareUpdateValue,
 )
-from kavka.coordinator.share_state.state import NO_EPOCH, SharePartitionStates, ShareState, snapshot, tombstone, write
+from kavka.coordinator.share_state.state import (
+    NO_EPOCH,
+    SharePartitionStates,
+    ShareState,
+    snapshot,
+    tombstone,
+    write,
+    write_producer,
+)
 from kavka.metadata.delta import MetadataDelta
 from kavka.metadata.image import MetadataImage
 from kavka.model.errors import FencedLeaderEpoch, FencedStateEpoch, InvalidRequest, UnknownTopicOrPartition
 from kavka.model.settings import coordinators as keys
 from kavka.model.settings.values import Values
-from kavka.model.share import ARCHIVED, NO_START_OFFSET, SharePartitionKey, StateBatch
+from kavka.model.share import ARCHIVED, NO_START_OFFSET, DeadLetterProducer, SharePartitionKey, StateBatch
 from kavka.model.transition import Divisible, Effect, Publish, SetTimer, Transition
 from kavka.model.types import Uuid
 
@@ -49,6 +57,7 @@ class ReadState(NamedTuple):
     state_epoch: int
     start_offset: int
     batches: tuple[StateBatch, ...]
+    dead_letters: DeadLetterProducer | None = None
 
 
 class StateSummary(NamedTuple):
@@ -68,6 +77,8 @@ class StateChange(NamedTuple):
     start_offset: int
     delivery_complete_count: int
     batches: Sequence[StateBatch]
+    dead_letters: DeadLetterProducer | None = None
+    """None leaves it as it is."""
 
 
 UNINITIALIZED: Final = StateSummary(0, 0, NO_START_OFFSET, UNKNOWN_COUNT)
@@ -183,7 +194,7 @@ class ShareCoordinator:
         state = self._known(key)
         _check_leader_epoch(state, leader_epoch)
         self._check_topic(key)
-        reply = ReadState(state.state_epoch, state.start_offset, tuple(state.batches))
+        reply = ReadState(state.state_epoch, state.start_offset, tuple(state.batches), state.dead_letters)
         if leader_epoch in (NO_EPOCH, state.highest_leader_epoch):
             return Transition(reply)
         change = StateChange(state.state_epoch, leader_epoch, state.start_offset, state.delivery_complete_count, ())
@@ -199,6 +210,12 @@ class ShareCoordinator:
         for each in change.batches:
             if each.first_offset > each.last_offset or not 0 <= each.delivery_state <= ARCHIVED:
                 raise InvalidRequest(f"{each} is no state of records")
+        if _is_late(state, change):
+            return Transition(None)
+        if change.leader_epoch == state.leader_epoch and 0 <= change.start_offset < state.start_offset:
+            change = change._replace(  # it comes late too, for a leader never goes back
+                start_offset=state.start_offset, delivery_complete_count=state.delivery_complete_count
+            )
         return Transition(None, (self._entry(key, state, change, state.leader_epoch, now_ms),))
 
     def delete(self, key: SharePartitionKey) -> Transition[None]:
@@ -235,6 +252,7 @@ class ShareCoordinator:
                 batches=batches,
                 create_ms=now_ms,
                 write_ms=now_ms,
+                dead_letters=change.dead_letters or state.dead_letters,
             )
             return snapshot(key, whole)
         batches = []
@@ -245,6 +263,7 @@ class ShareCoordinator:
             start_offset=change.start_offset,
             delivery_complete_count=change.delivery_complete_count,
             state_batches=write(batches),
+            dead_letters=write_producer(change.dead_letters),
         )
         return Record(ShareUpdateKey(group_id=key.group_id, topic_id=key.topic_id, partition=key.partition), value)
 
@@ -258,6 +277,12 @@ class ShareCoordinator:
         topic = self._image.topics.by_id.get(key.topic_id)
         if topic is None or key.partition >= len(topic.partitions):
             raise UnknownTopicOrPartition(f"there is no partition {key.partition} of topic {key.topic_id}")
+
+
+def _is_late(state: ShareState, change: StateChange) -> bool:
+    """Whether its leader has written dead letters since, and so gave it up or was answered another time."""
+    said, known = change.dead_letters, state.dead_letters
+    return said is not None and known is not None and said.number < known.number
 
 
 def _check_partition(key: SharePartitionKey) -> None:

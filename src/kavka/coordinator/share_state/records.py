@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from kavka.model.types import Uuid
-from kavka.protocol.schema import Int8, Int16, Int32, Int64, message, record, tag
+from kavka.protocol.schema import IGNORABLE, OWN_TAGS, Int8, Int16, Int32, Int64, message, record, tag
+from kavka.protocol.schemas.read_share_group_state import DeadLetterProducer
 
 
 @record(key=0, versions="0", flexible="none")
@@ -33,6 +34,7 @@ class ShareSnapshotValue:
     create_timestamp: Int64
     write_timestamp: Int64
     state_batches: list[StateBatch]
+    dead_letters: Annotated[DeadLetterProducer | None, tag(OWN_TAGS), IGNORABLE] = None
 
 
 @record(key=1, versions="0", flexible="none")
@@ -49,3 +51,4 @@ class ShareUpdateValue:
     start_offset: Int64
     delivery_complete_count: Annotated[Int32, tag(0)] = -1
     state_batches: list[StateBatch]
+    dead_letters: Annotated[DeadLetterProducer | None, tag(OWN_TAGS), IGNORABLE] = None

@@ -13,7 +13,8 @@ from kavka.coordinator.share_state.records import (
     ShareUpdateKey,
     ShareUpdateValue,
 )
-from kavka.model.share import NO_START_OFFSET, SharePartitionKey, StateBatch
+from kavka.model.share import NO_START_OFFSET, DeadLetterProducer, SharePartitionKey, StateBatch
+from kavka.protocol.schemas import read_share_group_state as schema
 
 NO_EPOCH = -1
 
@@ -36,6 +37,7 @@ class ShareState:
     highest_state_epoch: int
     updates: int = 0
     """How many there were since the last snapshot."""
+    dead_letters: DeadLetterProducer | None = None
 
     @property
     def is_cold(self) -> bool:
@@ -81,6 +83,7 @@ class SharePartitionStates:
             offset,
             max(leader_epochs),
             max(state_epochs),
+            dead_letters=read_producer(value.dead_letters),
         )
 
     def _update(self, key: SharePartitionKey, value: ShareUpdateValue, offset: int) -> None:
@@ -94,6 +97,8 @@ class SharePartitionStates:
             state.leader_epoch = value.leader_epoch
         state.highest_leader_epoch = max(state.highest_leader_epoch, value.leader_epoch)
         state.delivery_complete_count = value.delivery_complete_count
+        if value.dead_letters is not None:
+            state.dead_letters = read_producer(value.dead_letters)
         combine(state.batches, read(value.state_batches), state.start_offset)
         state.updates += 1
 
@@ -118,6 +123,20 @@ def write(batches: list[StateBatch]) -> list[records.StateBatch]:
     ]
 
 
+def read_producer(producer: schema.DeadLetterProducer | None) -> DeadLetterProducer | None:
+    """The producer of dead letters as logs and requests have it."""
+    if producer is None:
+        return None
+    return DeadLetterProducer(
+        producer.producer_id, producer.sequence, producer.topic_id, producer.partition, producer.number
+    )
+
+
+def write_producer(producer: DeadLetterProducer | None) -> schema.DeadLetterProducer | None:
+    """The producer of dead letters for logs and requests."""
+    return None if producer is None else schema.DeadLetterProducer(**producer._asdict())
+
+
 def snapshot(key: SharePartitionKey, state: ShareState) -> Record:
     """The record of a whole state."""
     value = ShareSnapshotValue(
@@ -129,6 +148,7 @@ def snapshot(key: SharePartitionKey, state: ShareState) -> Record:
         create_timestamp=state.create_ms,
         write_timestamp=state.write_ms,
         state_batches=write(state.batches),
+        dead_letters=write_producer(state.dead_letters),
     )
     return Record(_snapshot_key(key), value)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kavka.coordinator.assignors.sticky import TaskMember, assign_stickily
 from kavka.coordinator.change import GroupDraft
 from kavka.coordinator.context import ShardContext
+from kavka.coordinator.streams.assigning import Assigning
 from kavka.coordinator.streams.entries import (
     current_entry,
     epoch_entry,
@@ -17,9 +17,8 @@ from kavka.coordinator.streams.entries import (
     without_member,
 )
 from kavka.coordinator.streams.reconcile import Reconciliation
-from kavka.coordinator.streams.settings import STANDBY_CONFIG
 from kavka.coordinator.streams.state import Member, StreamsGroup
-from kavka.coordinator.streams.tasks import NO_TASKS, TaskSets
+from kavka.coordinator.streams.tasks import TaskSets
 from kavka.coordinator.streams.topology import ConfiguredTopology, StreamsTopology, configure, read_topology
 from kavka.model.errors import InvalidRequest, UnknownServerError
 from kavka.protocol.schemas.streams_group_heartbeat import Topology
@@ -39,11 +38,13 @@ class Configured:
 class StreamsChange(GroupDraft[StreamsGroup]):
     """The draft of a decision, and the group as it would leave it."""
 
-    __slots__ = ("_context",)
+    __slots__ = ("_context", "is_left")
 
     def __init__(self, context: ShardContext, group_id: str, group: StreamsGroup | None, now_ms: int) -> None:
         super().__init__(group_id, StreamsGroup() if group is None else group, now_ms, new=group is None)
         self._context = context
+        self.is_left = False
+        """Whether the assignment of this epoch is large, and worked out bit by bit."""
 
     # -- members and topology -----------------------------------------------------------------------
 
@@ -91,22 +92,16 @@ class StreamsChange(GroupDraft[StreamsGroup]):
             self.next_epoch(configured.metadata_hash, validated, configs)
 
     def assign(self, configured: ConfiguredTopology) -> None:
-        """Work out the target assignment of this epoch; nobody has tasks while the topology is not ready."""
-        group = self.group
-        self.put_targets(self._targets(configured), target_entry)
-        self.write([target_epoch_entry(self.group_id, group.epoch, self.now_ms)])
+        """Work out the target assignment of this epoch, or leave that to be done bit by bit."""
+        assigning = Assigning(self.group, configured)
+        self.is_left = assigning.is_large
+        if not self.is_left:
+            self.take_targets(assigning.go_on(None) or {})
 
-    def _targets(self, configured: ConfiguredTopology) -> dict[str, TaskSets]:
-        group = self.group
-        if not configured.is_ready:
-            return dict.fromkeys(group.members, NO_TASKS)
-        members = {}
-        for id_, member in group.members.items():
-            so_far = group.targets.get(id_, NO_TASKS)
-            members[id_] = TaskMember(member.process_id, so_far.active, so_far.standby)
-        replicas = int(group.assignment_configs.get(STANDBY_CONFIG, 0))
-        found = assign_stickily(members, configured.subtopologies, replicas)
-        return {id_: TaskSets(given.active, given.standby, {}) for id_, given in found.items()}
+    def take_targets(self, found: Mapping[str, TaskSets]) -> None:
+        """Write the target assignment of this epoch; nobody has tasks while the topology is not ready."""
+        self.put_targets(found, target_entry)
+        self.write([target_epoch_entry(self.group_id, self.group.epoch, self.now_ms)])
 
     # -- reconciliation -----------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from kavka.coordinator.assignors.sticky import Tasks
 from kavka.coordinator.streams.records import Subtopology, TopologyTopic
@@ -14,6 +14,10 @@ from kavka.model.errors import GroupIdNotFound
 from kavka.protocol.schemas import streams_group_describe as describe
 from kavka.protocol.schemas import streams_group_heartbeat as heartbeat
 from kavka.protocol.schemas.list_groups import ListedGroup
+
+NOBODY: Final[list[Any]] = []
+"""The members of a group that is not there: one list for the thousands that may be asked for."""
+
 
 PROTOCOL_TYPE: Final = "streams"
 
@@ -49,7 +53,7 @@ def not_described(group_id: str, why: str) -> describe.DescribedGroup:
         group_state="",
         group_epoch=0,
         assignment_epoch=0,
-        members=[],
+        members=NOBODY,
     )
 
 

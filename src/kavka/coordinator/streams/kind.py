@@ -15,7 +15,14 @@ from kavka.coordinator.requests import Client, Draft
 from kavka.coordinator.state import ShardState
 from kavka.coordinator.streams import describing, fencing
 from kavka.coordinator.streams.entries import without_group
-from kavka.coordinator.streams.machine import FIRST_ASSIGNMENT, REVOCATION, SESSION, StreamsGroups, StreamsHeartbeat
+from kavka.coordinator.streams.machine import (
+    ASSIGNMENT,
+    FIRST_ASSIGNMENT,
+    REVOCATION,
+    SESSION,
+    StreamsGroups,
+    StreamsHeartbeat,
+)
 from kavka.coordinator.streams.records import RECORDS
 from kavka.coordinator.streams.state import LEFT, StreamsGroup, replay
 from kavka.coordinator.streams.validation import check_heartbeat
@@ -38,7 +45,7 @@ class StreamsKind(GroupKind[StreamsGroup]):
     name = "streams"
     group = StreamsGroup
     records = RECORDS
-    timers = frozenset((SESSION, REVOCATION, FIRST_ASSIGNMENT))
+    timers = frozenset((SESSION, REVOCATION, FIRST_ASSIGNMENT, ASSIGNMENT))
     replay = staticmethod(replay)
 
     def __init__(self, context: ShardContext, state: ShardState, kinds: Kinds) -> None:

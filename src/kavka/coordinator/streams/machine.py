@@ -18,6 +18,7 @@ from kavka.coordinator.context import ShardContext
 from kavka.coordinator.requests import Client, Draft
 from kavka.coordinator.state import ShardState
 from kavka.coordinator.streams import describing
+from kavka.coordinator.streams.assigning import Assigning
 from kavka.coordinator.streams.change import Configured, StreamsChange
 from kavka.coordinator.streams.records import Endpoint
 from kavka.coordinator.streams.settings import StreamsGroupSettings, StreamsSettings
@@ -44,6 +45,8 @@ REVOCATION: Final = "streams revocation"
 """A member does not give tasks back."""
 FIRST_ASSIGNMENT: Final = "streams first assignment"
 """Those who join an empty group have had their time to gather."""
+ASSIGNMENT: Final = "streams assignment"
+"""The next bit of a large assignment is due, at once."""
 
 
 class StreamsHeartbeat(NamedTuple):
@@ -58,6 +61,7 @@ class LiveStreams:
     """What no log remembers of a group."""
 
     configured: Configured | None = None
+    assigning: Assigning | None = None
     endpoint_epoch: int = 0
     shutdown_by: str | None = None
     """The member that wants all others to stop as well."""
@@ -185,6 +189,9 @@ class StreamsGroups:
                 delayed.append(_status(StreamsStatus.ASSIGNMENT_DELAYED, why))
             else:
                 change.assign(configured.topology)
+            if change.is_left:
+                why = "Assignment delayed because it is large, and worked out bit by bit."
+                delayed.append(_status(StreamsStatus.ASSIGNMENT_DELAYED, why))
         return change.group.targets.get(member.id, NO_TASKS), delayed
 
     def _reply(
@@ -245,6 +252,7 @@ class StreamsGroups:
         gathering = TimerKey(FIRST_ASSIGNMENT, group_id)
         if was_empty and settings.initial_rebalance_delay_ms > 0 and gathering not in deadlines:
             change.effects += deadlines.put(gathering, now_ms + settings.initial_rebalance_delay_ms)
+        self._go_on_assigning(change)
         session = TimerKey(SESSION, group_id, moved.id)
         change.effects += deadlines.put(session, now_ms + settings.session_timeout_ms)
         if moved != before:
@@ -278,7 +286,8 @@ class StreamsGroups:
         """A group is gone: nothing is waited for any more."""
         for id_ in group.members:
             self._forget_member(draft, group_id, id_)
-        draft.effects += self._context.deadlines.drop(TimerKey(FIRST_ASSIGNMENT, group_id))
+        for kind in (FIRST_ASSIGNMENT, ASSIGNMENT):
+            draft.effects += self._context.deadlines.drop(TimerKey(kind, group_id))
         self._live.pop(group_id, None)
         self._context.forget(group_id)
 
@@ -321,24 +330,39 @@ class StreamsGroups:
         if not isinstance(group, StreamsGroup):
             return Transition(None)
         change = StreamsChange(self._context, key.group, group, now_ms)
-        if key.kind == FIRST_ASSIGNMENT:
-            self._assign_first(change)
+        if key.kind in (FIRST_ASSIGNMENT, ASSIGNMENT):
+            self._assign(change, key.kind)
+            self._go_on_assigning(change)
         else:
             member = group.members.get(key.member)
             if member is not None and (key.kind == SESSION or member.epoch == stuck_at):
                 self._fence(change, member.id)
         return change.done(None)
 
-    def _assign_first(self, change: StreamsChange) -> None:
-        """Work out the assignment that those who gathered waited for."""
-        group = change.group
+    def _assign(self, change: StreamsChange, kind: str) -> None:
+        """Work out the assignment that those who gathered waited for, or the next bit of a large one."""
+        group, live = change.group, self._live.setdefault(change.group_id, LiveStreams())
         if not group.members or group.topology is None or change.is_assigned:
+            live.assigning = None
             return
         try:
-            configured = self.configured(change.group_id) or Configured(self._context, group.topology)
+            configured = live.configured or Configured(self._context, group.topology)
         except KafkaError:
             return  # the topics differ since, and each member hears what is wrong with its next heartbeat
-        change.assign(configured.topology)
+        if kind == FIRST_ASSIGNMENT:
+            change.assign(configured.topology)
+            return
+        if live.assigning is None or live.assigning.epoch != group.epoch:
+            live.assigning = Assigning(group, configured.topology)
+        targets = live.assigning.go_on()
+        change.is_left = targets is None
+        if targets is not None:
+            live.assigning = None
+            change.take_targets(targets)
+
+    def _go_on_assigning(self, change: StreamsChange) -> None:
+        if change.is_left:
+            change.effects += self._context.deadlines.put(TimerKey(ASSIGNMENT, change.group_id), change.now_ms)
 
 
 def _told(member: Member, request: StreamsGroupHeartbeatRequest, client: Client) -> Member:
@@ -387,7 +411,6 @@ def _response(
     member: Member, interval_ms: int, statuses: list[schema.Status], **values: Any
 ) -> StreamsGroupHeartbeatResponse:
     return StreamsGroupHeartbeatResponse(
-        throttle_time_ms=0,
         error_code=0,
         member_id=member.id,
         member_epoch=member.epoch,

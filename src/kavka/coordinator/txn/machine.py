@@ -344,9 +344,10 @@ class TransactionCoordinator:
             raise TransactionalIdNotFound(f"there is no transactional id {transactional_id}")
         return found
 
-    def list(self, wanted: Callable[[str, Transaction], bool]) -> list[tuple[str, Transaction]]:
-        """The transactional ids of this shard, as far as they are wanted."""
-        return [(id_, found) for id_, found in self.state.transactions.items() if wanted(id_, found)]
+    def list(self, wanted: Callable[[str, Transaction], bool], ids: Iterable[str]) -> list[tuple[str, Transaction]]:
+        """Those of these transactional ids that are there and wanted."""
+        known = self.state.transactions
+        return [(id_, known[id_]) for id_ in ids if id_ in known and wanted(id_, known[id_])]
 
 
 class LastEpochs:

@@ -49,7 +49,10 @@ class PersistentMap(Mapping[K, V]):
         """The keys under which this mapping may have another value than one before it; all others are the same."""
         if self._base is before._base:
             return self._over.keys() | before._over.keys()
-        return self.keys() | before.keys()
+        now, then = self._merge(), before._merge()
+        found = [key for key, value in now.items() if then.get(key, GONE) is not value]
+        added = sum(key not in then for key in found)
+        return found if len(now) - added == len(then) else [*found, *(then.keys() - now.keys())]
 
     def _merge(self) -> dict[K, V]:
         """One flat dict of all entries, kept for the next reader; what the mapping says does not change."""

@@ -50,6 +50,13 @@ KAVKA_AUDIT_RESOURCES = SET(
     doc="Only operations on these kinds of resources are written; empty for all.",
     internal=True,
 )
+KAVKA_AUDIT_LOGINS = SET(
+    "kavka.audit.logins",
+    ("failed",),
+    some_of("succeeded", "failed"),
+    doc="Which log-ins (SASL, and those of the registry) are written: `succeeded`, `failed`; empty for none.",
+    internal=True,
+)
 KAVKA_AUDIT_FSYNC = BOOLEAN(
     "kavka.audit.fsync",
     False,

@@ -83,7 +83,9 @@ BROKER_ID = INT("broker.id", -1, doc="The older name of node.id; if both are set
 BROKER_RACK = STRING.optional("broker.rack", doc="The rack or zone this broker says it is in.")
 BACKGROUND_THREADS = INT("background.threads", 10, AT_LEAST_1, CLUSTER)
 REQUEST_TIMEOUT_MS = INT("request.timeout.ms", 30_000, doc="How long a node waits for another node's answer.")
-CONFIG_PROVIDERS = SET("config.providers", (), NO_BLANKS, CLUSTER)
+CONFIG_PROVIDERS = SET(
+    "config.providers", (), NO_BLANKS, CLUSTER, "A part of Java: refused, as nothing would be put in for ${...}."
+)
 CONTROLLED_SHUTDOWN_ENABLE = BOOLEAN(
     "controlled.shutdown.enable",
     True,
@@ -340,8 +342,8 @@ LOG_MESSAGE_TIMESTAMP_AFTER_MAX_MS = LONG(
     CLUSTER,
     "How far a record's timestamp may lie after the broker's time.",
 )
-CREATE_TOPIC_POLICY_CLASS_NAME = CLASS.optional("create.topic.policy.class.name")
-ALTER_CONFIG_POLICY_CLASS_NAME = CLASS.optional("alter.config.policy.class.name")
+CREATE_TOPIC_POLICY_CLASS_NAME = CLASS.optional("create.topic.policy.class.name", doc="A part of Java: refused.")
+ALTER_CONFIG_POLICY_CLASS_NAME = CLASS.optional("alter.config.policy.class.name", doc="A part of Java: refused.")
 LOG_DIR_FAILURE_TIMEOUT_MS = LONG(
     "log.dir.failure.timeout.ms",
     30_000,
@@ -356,10 +358,20 @@ LOG_INITIAL_TASK_DELAY_MS = LONG(
 )
 
 # Compaction
-LOG_CLEANER_THREADS = INT("log.cleaner.threads", 1, AT_LEAST_0, CLUSTER)
-LOG_CLEANER_IO_MAX_BYTES_PER_SECOND = DOUBLE("log.cleaner.io.max.bytes.per.second", DOUBLE_MAX, None, CLUSTER)
+LOG_CLEANER_THREADS = INT("log.cleaner.threads", 1, AT_LEAST_0, CLUSTER, "How many logs are compacted at a time.")
+LOG_CLEANER_IO_MAX_BYTES_PER_SECOND = DOUBLE(
+    "log.cleaner.io.max.bytes.per.second",
+    DOUBLE_MAX,
+    None,
+    CLUSTER,
+    "How much is read and written for compaction; each pass keeps the rate that it began with.",
+)
 LOG_CLEANER_DEDUPE_BUFFER_SIZE = LONG(
-    "log.cleaner.dedupe.buffer.size", 1 << 27, None, CLUSTER, "The memory for the keys of one compaction pass."
+    "log.cleaner.dedupe.buffer.size",
+    1 << 27,
+    None,
+    CLUSTER,
+    "The memory for the keys of what is compacted, shared by log.cleaner.threads.",
 )
 LOG_CLEANER_IO_BUFFER_SIZE = INT("log.cleaner.io.buffer.size", 524_288, AT_LEAST_0, CLUSTER)
 LOG_CLEANER_IO_BUFFER_LOAD_FACTOR = DOUBLE("log.cleaner.io.buffer.load.factor", 0.9, None, CLUSTER)
@@ -414,6 +426,13 @@ KAVKA_CONSOLE_LISTENER = STRING.optional(
     "kavka.console.listener",
     Check("HOST:PORT", lambda value: value.rpartition(":")[0] != "" and value.rpartition(":")[2].isdecimal()),
     doc="HOST:PORT where the console is served, by a process of its own; not by default.",
+    internal=True,
+)
+KAVKA_CONSOLE_SECURITY_PROTOCOL = STRING(
+    "kavka.console.security.protocol",
+    "PLAINTEXT",
+    one_of("PLAINTEXT", "SSL"),
+    doc="Whether browsers are served by HTTPS (SSL); its settings have `listener.name.console.` before them.",
     internal=True,
 )
 KAVKA_CONSOLE_READ_ONLY = BOOLEAN(

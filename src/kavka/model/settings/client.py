@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kavka.model.settings import security
+from kavka.model.settings.rules import refuse_foreign
 from kavka.model.settings.types import PASSWORD, STRING, Setting, SettingError, Source, collect, one_of
 from kavka.model.settings.values import Layer, Values
 
@@ -33,4 +34,5 @@ def security_values(options: Mapping[str, str]) -> Values:
     unknown = sorted(name for name in texts if name not in SETTINGS and name != "security.providers")
     if unknown:
         raise SettingError(f"{unknown[0]}: there is no such setting of a client")
+    refuse_foreign(texts)
     return Values(SETTINGS, (Layer(Source.STATIC, texts),), {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from kavka.model.pattern import Pattern, PatternError
 from kavka.model.settings.types import INT, NO_BLANKS, SET, Setting, SettingError, collect
 
 METRICS = SET("metrics", (), NO_BLANKS)
@@ -22,19 +23,15 @@ _MATCHED: Final = frozenset(
 )
 
 
-def parse_match(entry: str) -> tuple[str, Any]:
-    """The name and the RE2 pattern of an entry of `match`; raises SettingError."""
-    import re2  # not at start-up: few clusters have subscriptions
-
+def parse_match(entry: str) -> tuple[str, Pattern]:
+    """The name and the pattern of an entry of `match`; raises SettingError."""
     name, equals, pattern = entry.partition("=")
     if not equals or "=" in pattern or not pattern or name.strip() not in _MATCHED:
         raise SettingError(f"match: {entry!r} is not name=pattern with a known name")
-    options: Any = re2.Options()
-    options.log_errors = False
     try:
-        return name.strip(), re2.compile(pattern.strip(), options)
-    except re2.error:
-        raise SettingError(f"match: {pattern.strip()!r} is no RE2 pattern") from None
+        return name.strip(), Pattern(pattern.strip())
+    except PatternError as error:
+        raise SettingError(f"match: {pattern.strip()[:100]!r} is no RE2 pattern: {error}") from None
 
 
 SETTINGS: Final[dict[str, Setting[Any]]] = collect(globals())

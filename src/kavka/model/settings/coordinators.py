@@ -522,3 +522,11 @@ KAVKA_SCHEMAS_TOPIC_REPLICATION_FACTOR = SHORT(
 )
 
 SETTINGS: Final[dict[str, Setting[Any]]] = collect(globals())
+
+
+def bounds_of(setting: Setting[Any]) -> tuple[Setting[int] | None, Setting[int] | None]:
+    """The limits of a setting of groups, the node's or one group's: group.<kind>.min.<rest> and max."""
+    kind, _, rest = setting.name.removeprefix("group.").partition(".")
+    low = SETTINGS.get(f"group.{kind}.min.{rest}")
+    high = SETTINGS.get(f"group.{kind}.max.{rest.removeprefix('num.')}")
+    return low, high

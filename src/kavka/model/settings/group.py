@@ -141,7 +141,7 @@ KAVKA_SHARE_REDELIVERY_DELAY_MAX_MS = INT(
     "kavka.share.redelivery.delay.max.ms",
     0,
     AT_LEAST_0,
-    doc="How long such a record waits at most; 0: always as long as the first time.",
+    doc="How long such a record waits at most, also if a member says how long; 0: always as long as the first time.",
 )
 STREAMS_SESSION_TIMEOUT_MS = INT(
     "streams.session.timeout.ms",

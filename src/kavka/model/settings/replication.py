@@ -133,7 +133,7 @@ ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_SIZE_SECONDS = INT(
 CONTROLLER_QUOTA_WINDOW_SIZE_SECONDS = INT(
     "controller.quota.window.size.seconds", 1, AT_LEAST_1, doc="How long such a window is."
 )
-CLIENT_QUOTA_CALLBACK_CLASS = CLASS.optional("client.quota.callback.class")
+CLIENT_QUOTA_CALLBACK_CLASS = CLASS.optional("client.quota.callback.class", doc="A part of Java: refused.")
 LEADER_REPLICATION_THROTTLED_RATE = LONG(
     "leader.replication.throttled.rate",
     LONG_MAX,

@@ -3,17 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from kavka.model.errors import InvalidConfig, InvalidRequest
 from kavka.model.settings import broker as b
-from kavka.model.settings import client_metrics, coordinators, group, replication, tiered
+from kavka.model.settings import client_metrics, coordinators, group, replication, security, tiered
 from kavka.model.settings import topic as t
 from kavka.model.settings.types import Setting, SettingError, Source, Update
-from kavka.model.settings.values import TOPIC, Layer, Values, broker_setting, topic_values, with_dynamic
+from kavka.model.settings.values import (
+    LISTENER_MECHANISM,
+    TOPIC,
+    Layer,
+    Values,
+    broker_setting,
+    listener_base,
+    topic_values,
+    with_dynamic,
+)
 
 FOLLOWS_RETENTION = -2
 """The local retention that means "as long as retention"."""
+GROUP_KINDS = ("consumer", "share", "streams")
+"""The kinds of groups that have settings of their own."""
+
+_SECURITY: Final = "org.apache.kafka.common.security."
+_BEARER: Final = f"{_SECURITY}oauthbearer."
+FOREIGN: Final[Mapping[Setting[Any], tuple[str, ...]]] = {
+    security.PRINCIPAL_BUILDER_CLASS: (security.PRINCIPAL_BUILDER_CLASS.default,),
+    security.SECURITY_PROVIDERS: (),
+    security.SSL_TRUSTMANAGER_ALGORITHM: ("PKIX", "SunX509"),
+    security.SSL_KEYMANAGER_ALGORITHM: ("SunX509", "PKIX", "NewSunX509"),
+    security.SASL_LOGIN_CLASS: (
+        f"{_SECURITY}authenticator.DefaultLogin",
+        f"{_SECURITY}kerberos.KerberosLogin",
+        f"{_BEARER}internals.OAuthBearerRefreshingLogin",
+    ),
+    security.SASL_CLIENT_CALLBACK_HANDLER_CLASS: (
+        f"{_SECURITY}authenticator.SaslClientCallbackHandler",
+        f"{_BEARER}internals.OAuthBearerSaslClientCallbackHandler",
+    ),
+    security.SASL_OAUTHBEARER_JWT_RETRIEVER_CLASS: (
+        security.SASL_OAUTHBEARER_JWT_RETRIEVER_CLASS.default,
+        f"{_BEARER}ClientCredentialsJwtRetriever",
+        f"{_BEARER}FileJwtRetriever",
+    ),
+    b.CONFIG_PROVIDERS: (),
+    b.CREATE_TOPIC_POLICY_CLASS_NAME: (),
+    b.ALTER_CONFIG_POLICY_CLASS_NAME: (),
+    replication.CLIENT_QUOTA_CALLBACK_CLASS: (),
+}
+"""Keys that name parts of Java which guard something, and the names of those that are here by other means.
+
+Who sets another one relies on it, so it is refused and not passed over.
+"""
 
 
 def validate_topic(
@@ -25,6 +67,7 @@ def validate_topic(
         values = topic_values(texts, broker)
         _check_compaction_lag(values)
         _check_remote_storage(values, broker, (before or {}).get("remote.storage.enable") == "true")
+        _check_schema_validation(values, broker, before or {})
     except SettingError as error:
         raise InvalidConfig(str(error)) from None
     return values
@@ -94,8 +137,30 @@ def check_threads(before: Values, after: Values) -> None:
             _demand(new <= old * 2, f"{setting.name}: at most twice what it is now, {old}, is allowed")
 
 
+def refuse_foreign(texts: Mapping[str, str]) -> None:
+    """Raise SettingError for a key that relies on a part of Java, or that no listener has, however it is written."""
+    for name, text in texts.items():
+        mechanism, _, base = name.partition(".")
+        _demand(
+            base not in LISTENER_MECHANISM,
+            f"{name}: it counts for no listener, listener.name.<listener>.{mechanism}.{base} does",
+        )
+        setting = broker_setting(name)
+        key = listener_base(name) if setting is not None else None
+        prefix = name.removesuffix(key) if key else ""
+        _demand(prefix == prefix.lower(), f"{name}: it counts for no listener, {prefix.lower()}{key} does")
+        known = FOREIGN.get(setting) if setting is not None else None
+        _demand(
+            known is None or not text.strip() or text.strip() in known,
+            f"{name}: {text.strip()} is a part of Java, which is not here"
+            + (f"; there is {' and '.join(known)}" if known else ""),
+        )
+
+
 def check_broker(values: Values) -> None:
     """The rules between a node's settings that do not concern its listeners; raises SettingError."""
+    for layer in values.layers:
+        refuse_foreign(layer.texts)
     limits = topic_values({}, values)
     _demand(limits[t.TOPIC_SEGMENT_MS] >= 1, "log.roll.ms: at least 1 is needed")
     _demand(limits[t.TOPIC_SEGMENT_JITTER_MS] >= 0, "log.roll.jitter.ms: at least 0 is needed")
@@ -125,6 +190,7 @@ def check_broker(values: Values) -> None:
         "classic" in values[coordinators.GROUP_COORDINATOR_REBALANCE_PROTOCOLS],
         "group.coordinator.rebalance.protocols: classic cannot be left out",
     )
+    _check_groups(values)
 
 
 def connection_overrides(values: Values) -> dict[str, int]:
@@ -161,7 +227,10 @@ def _check_dynamic(name: str, text: str, one_broker: bool) -> None:
         return  # plug-ins have keys of their own
     _demand(setting.update is not Update.READ_ONLY, f"{name}: only a restart of the broker can change it")
     for_listener = setting.name != name
-    _demand(for_listener or name not in _RELOADED, f"{name}: it changes only with listener.name.<listener>. before it")
+    _demand(setting not in AT_START, f"{name}: only a restart of the broker can change it")
+    _demand(
+        for_listener or setting not in OF_A_LISTENER, f"{name}: it changes only with {OF_A_LISTENER_PREFIX} before it"
+    )
     _demand(
         one_broker or setting.update is not Update.PER_BROKER, f"{name}: it is set for one broker, not for the cluster"
     )
@@ -170,14 +239,25 @@ def _check_dynamic(name: str, text: str, one_broker: bool) -> None:
         _demand(value > 0, f"{name}: at least 1 is needed")
 
 
-_RELOADED = frozenset(
-    f"ssl.{name}"
-    for name in (
-        "keystore.type", "keystore.location", "keystore.password", "key.password", "keystore.key",
-        "keystore.certificate.chain", "truststore.type", "truststore.location", "truststore.password",
-        "truststore.certificates",
-    )
-)  # fmt: skip
+AT_START: Final = frozenset({security.SASL_MECHANISM_INTER_BROKER_PROTOCOL})
+"""What Kafka takes while it runs, without an effect before a restart: here it says so."""
+OF_A_LISTENER_PREFIX: Final = "listener.name.<listener>."
+OF_A_LISTENER: Final[frozenset[Setting[Any]]] = frozenset(
+    {
+        security.SSL_KEYSTORE_TYPE,
+        security.SSL_KEYSTORE_LOCATION,
+        security.SSL_KEYSTORE_PASSWORD,
+        security.SSL_KEY_PASSWORD,
+        security.SSL_KEYSTORE_KEY,
+        security.SSL_KEYSTORE_CERTIFICATE_CHAIN,
+        security.SSL_TRUSTSTORE_TYPE,
+        security.SSL_TRUSTSTORE_LOCATION,
+        security.SSL_TRUSTSTORE_PASSWORD,
+        security.SSL_TRUSTSTORE_CERTIFICATES,
+        security.SASL_JAAS_CONFIG,
+    }
+)
+"""What changes only for one listener while a node runs."""
 
 
 def _check_compaction_lag(values: Values) -> None:
@@ -224,22 +304,50 @@ def _check_remote_storage(values: Values, broker: Values, was_remote: bool) -> N
             )
 
 
+def _check_schema_validation(values: Values, broker: Values, before: Mapping[str, str | None]) -> None:
+    for setting in (t.TOPIC_CONFLUENT_KEY_SCHEMA_VALIDATION, t.TOPIC_CONFLUENT_VALUE_SCHEMA_VALIDATION):
+        if values[setting] and before.get(setting.name) != "true":
+            _demand(
+                bool(broker[b.KAVKA_REGISTRY_LISTENER]),
+                f"{setting.name}: the node has no schema registry ({b.KAVKA_REGISTRY_LISTENER.name} is not set)",
+            )
+
+
+def _check_groups(values: Values) -> None:
+    """What a node says of groups: each value within its own limits, and sessions that outlast heartbeats."""
+    for setting in coordinators.SETTINGS.values():
+        bounds = coordinators.bounds_of(setting)
+        if bounds != (None, None):
+            _check_bounds(setting, bounds, values, values)
+    for kind in GROUP_KINDS:
+        _check_session(coordinators.SETTINGS, f"group.{kind}", values)
+    _demand(
+        len(values[coordinators.GROUP_SHARE_ASSIGNORS]) == 1, "group.share.assignors: exactly one assignor is needed"
+    )
+    _demand(
+        values[coordinators.GROUP_SHARE_MAX_SHARE_SESSIONS] >= values[coordinators.GROUP_SHARE_MAX_SIZE],
+        "group.share.max.share.sessions: at least group.share.max.size is needed",
+    )
+
+
 def _check_group(values: Values, broker: Values) -> None:
     for setting in group.SETTINGS.values():
         # an assignment interval that a group leaves to the broker is not held against the broker's limits
         if setting in values or "assignment" not in setting.name:
-            _check_limits(setting, values, broker)
-    for kind in ("consumer", "share", "streams"):
-        session = group.SETTINGS[f"{kind}.session.timeout.ms"]
-        heartbeat = group.SETTINGS[f"{kind}.heartbeat.interval.ms"]
-        _demand(values[session] > values[heartbeat], f"{session.name}: it must be more than {heartbeat.name}")
+            _check_bounds(setting, coordinators.bounds_of(setting), values, broker)
+    for kind in GROUP_KINDS:
+        _check_session(group.SETTINGS, kind, values)
 
 
-def _check_limits(setting: Setting[Any], values: Values, broker: Values) -> None:
-    """Hold a group's value against the broker's limits, which bear its name: group.<kind>.min.<rest> and max."""
-    kind, _, rest = setting.name.partition(".")
-    low = coordinators.SETTINGS.get(f"group.{kind}.min.{rest}")
-    high = coordinators.SETTINGS.get(f"group.{kind}.max.{rest.removeprefix('num.')}")
+def _check_session(settings: Mapping[str, Setting[Any]], kind: str, values: Values) -> None:
+    session, heartbeat = settings[f"{kind}.session.timeout.ms"], settings[f"{kind}.heartbeat.interval.ms"]
+    _demand(values[session] > values[heartbeat], f"{session.name}: it must be more than {heartbeat.name}")
+
+
+def _check_bounds(
+    setting: Setting[Any], bounds: tuple[Setting[int] | None, Setting[int] | None], values: Values, broker: Values
+) -> None:
+    low, high = bounds
     value = values[setting]
     if low is not None:
         _demand(value >= broker[low], f"{setting.name}: {value} is less than {low.name}, which is {broker[low]}")

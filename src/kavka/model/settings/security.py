@@ -94,8 +94,12 @@ SSL_TRUSTSTORE_PASSWORD = PASSWORD.optional(
 SSL_TRUSTSTORE_CERTIFICATES = PASSWORD.optional(
     "ssl.truststore.certificates", None, PER_BROKER, doc="Those certificates in PEM, instead of a file (KIP-651)."
 )
-SSL_KEYMANAGER_ALGORITHM = STRING("ssl.keymanager.algorithm", "SunX509", None, PER_BROKER)
-SSL_TRUSTMANAGER_ALGORITHM = STRING("ssl.trustmanager.algorithm", "PKIX", None, PER_BROKER)
+SSL_KEYMANAGER_ALGORITHM = STRING(
+    "ssl.keymanager.algorithm", "SunX509", None, PER_BROKER, doc="A part of Java: another one than its own is refused."
+)
+SSL_TRUSTMANAGER_ALGORITHM = STRING(
+    "ssl.trustmanager.algorithm", "PKIX", None, PER_BROKER, doc="A part of Java: another one than its own is refused."
+)
 SSL_ENDPOINT_IDENTIFICATION_ALGORITHM = STRING(
     "ssl.endpoint.identification.algorithm",
     "https",
@@ -134,7 +138,8 @@ SASL_ENABLED_MECHANISMS = SET(
 )
 SASL_SERVER_CALLBACK_HANDLER_CLASS = CLASS.optional(
     "sasl.server.callback.handler.class",
-    doc="Who judges bearer tokens: Kafka's OAuthBearerValidatorCallbackHandler, or a function as package.module:name.",
+    doc="Who judges bearer tokens: Kafka's OAuthBearerValidatorCallbackHandler, or a function as package.module:name;"
+    " with `listener.name.<listener>.plain.` before it a function that judges names and passwords.",
 )
 SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES = SET(
     "sasl.kerberos.principal.to.local.rules",
@@ -149,8 +154,10 @@ SASL_JAAS_CONFIG = PASSWORD.optional(
     PER_BROKER,
     doc="The users of a mechanism and what this node logs in with; `listener.name.<listener>.<mechanism>.` before it.",
 )
-SASL_CLIENT_CALLBACK_HANDLER_CLASS = CLASS.optional("sasl.client.callback.handler.class")
-SASL_LOGIN_CLASS = CLASS.optional("sasl.login.class")
+SASL_CLIENT_CALLBACK_HANDLER_CLASS = CLASS.optional(
+    "sasl.client.callback.handler.class", doc="A part of Java: another one than Kafka's own is refused."
+)
+SASL_LOGIN_CLASS = CLASS.optional("sasl.login.class", doc="A part of Java: another one than Kafka's own is refused.")
 SASL_LOGIN_CALLBACK_HANDLER_CLASS = CLASS.optional(
     "sasl.login.callback.handler.class", doc="A function that gives bearer tokens to log in with: package.module:name."
 )
@@ -173,7 +180,9 @@ SASL_LOGIN_READ_TIMEOUT_MS = INT.optional("sasl.login.read.timeout.ms")
 SASL_LOGIN_RETRY_BACKOFF_MAX_MS = LONG("sasl.login.retry.backoff.max.ms", 10_000)
 SASL_LOGIN_RETRY_BACKOFF_MS = LONG("sasl.login.retry.backoff.ms", 100)
 SASL_OAUTHBEARER_JWT_RETRIEVER_CLASS = CLASS(
-    "sasl.oauthbearer.jwt.retriever.class", "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever"
+    "sasl.oauthbearer.jwt.retriever.class",
+    "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
+    doc="What bearer tokens are had by: of Kafka's own those for files and for client credentials; others are refused.",
 )
 SASL_OAUTHBEARER_JWT_VALIDATOR_CLASS = CLASS(
     "sasl.oauthbearer.jwt.validator.class",
@@ -306,13 +315,13 @@ KAVKA_SASL_PLAIN_USERS_FILE = STRING.optional(
     doc="A file with a line name=password for each user of PLAIN, beside those of sasl.jaas.config.",
     internal=True,
 )
-SECURITY_PROVIDERS = STRING.optional("security.providers")
+SECURITY_PROVIDERS = STRING.optional("security.providers", doc="A part of Java: refused.")
 PRINCIPAL_BUILDER_CLASS = CLASS(
     "principal.builder.class",
     "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
     None,
     PER_BROKER,
-    doc="A part of Java: another one than Kafka's own is refused where clients are told apart.",
+    doc="A part of Java: another one than Kafka's own is refused.",
 )
 DELEGATION_TOKEN_SECRET_KEY = PASSWORD.optional(
     "delegation.token.secret.key",

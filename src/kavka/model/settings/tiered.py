@@ -251,6 +251,14 @@ KAVKA_REMOTE_CACHE_BYTES = LONG(
     doc="How much of the disk cached records of remote segments may take.",
     internal=True,
 )
+KAVKA_REMOTE_READ_BESIDE_BYTES_PER_SECOND = LONG(
+    "kavka.remote.read.beside.bytes.per.second",
+    32 << 20,
+    AT_LEAST_1,
+    CLUSTER,
+    "How fast remote segments are read for clients while the node serves others; else there is no limit.",
+    internal=True,
+)
 KAVKA_REMOTE_DELETE_DELAY_MS = LONG(
     "kavka.remote.delete.delay.ms",
     60_000,

@@ -27,6 +27,7 @@ from kavka.model.settings.types import (
 
 MINUTE_MS: Final = 60 * 1000
 HOUR_MS: Final = 60 * MINUTE_MS
+STRATEGY_PACKAGE: Final = "io.confluent.kafka.serializers.subject."
 
 
 def _throttled(replicas: tuple[str, ...]) -> bool:
@@ -282,6 +283,38 @@ TOPIC_REMOTE_LOG_DELETE_ON_DISABLE = BOOLEAN(
 TOPIC_INTERNAL_SEGMENT_BYTES = INT.optional(
     "internal.segment.bytes",
     doc="A segment size below the usual minimum, for tests; wins over segment.bytes.",
+    internal=True,
+)
+
+SUBJECT_NAME_STRATEGIES: Final = ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")
+_STRATEGY: Final = Check(
+    f"{', '.join(SUBJECT_NAME_STRATEGIES)}, alone or in Confluent's package",
+    lambda name: name.removeprefix(STRATEGY_PACKAGE) in SUBJECT_NAME_STRATEGIES,
+)
+TOPIC_CONFLUENT_KEY_SCHEMA_VALIDATION = BOOLEAN(
+    "confluent.key.schema.validation",
+    False,
+    doc="Whether only records are taken whose key names a schema that is registered for the topic.",
+    internal=True,  # not Kafka's: its tools are not shown it unless it is set
+)
+TOPIC_CONFLUENT_VALUE_SCHEMA_VALIDATION = BOOLEAN(
+    "confluent.value.schema.validation",
+    False,
+    doc="Whether only records are taken whose value names a schema that is registered for the topic.",
+    internal=True,
+)
+TOPIC_CONFLUENT_KEY_SUBJECT_NAME_STRATEGY = STRING(
+    "confluent.key.subject.name.strategy",
+    f"{STRATEGY_PACKAGE}TopicNameStrategy",
+    _STRATEGY,
+    doc="Under which subject the schemas of keys are looked for.",
+    internal=True,
+)
+TOPIC_CONFLUENT_VALUE_SUBJECT_NAME_STRATEGY = STRING(
+    "confluent.value.subject.name.strategy",
+    f"{STRATEGY_PACKAGE}TopicNameStrategy",
+    _STRATEGY,
+    doc="Under which subject the schemas of values are looked for.",
     internal=True,
 )
 

@@ -35,13 +35,14 @@ BROKER_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Broker keys that stand for one another, the strongest first."""
 
-_LISTENER_MECHANISM: Final = (
+LISTENER_MECHANISM: Final = (
     "sasl.jaas.config",
     "sasl.login.callback.handler.class",
     "sasl.login.class",
     "sasl.server.callback.handler.class",
     "connections.max.reauth.ms",
 )
+"""Keys that a mechanism of a listener has for itself: `listener.name.<listener>.<mechanism>.` before them."""
 
 
 class Layer(NamedTuple):
@@ -150,7 +151,7 @@ def listener_base(name: str) -> str | None:
     _, dot, base = name[len("listener.name.") :].partition(".")
     if not dot:
         return None
-    return next((key for key in _LISTENER_MECHANISM if base.endswith(key)), base)
+    return next((key for key in LISTENER_MECHANISM if base.endswith(key)), base)
 
 
 def _usable(name: str, text: str, per_broker: bool) -> bool:

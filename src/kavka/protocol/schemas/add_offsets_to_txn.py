@@ -15,5 +15,5 @@ class AddOffsetsToTxnRequest:
 
 @response(key=25, versions="0-4", flexible="3+")
 class AddOffsetsToTxnResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16

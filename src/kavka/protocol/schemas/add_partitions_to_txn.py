@@ -51,7 +51,7 @@ class AddPartitionsToTxnResult:
 
 @response(key=24, versions="0-5", flexible="3+")
 class AddPartitionsToTxnResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, since(4), IGNORABLE] = 0
     results_by_transaction: Annotated[list[AddPartitionsToTxnResult], since(4)] = fresh()
     results_by_topic_v3_and_below: Annotated[list[AddPartitionsToTxnTopicResult], until(3)] = fresh()

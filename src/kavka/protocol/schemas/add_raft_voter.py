@@ -27,6 +27,6 @@ class AddRaftVoterRequest:
 
 @response(key=80, versions="0-1", flexible="0+")
 class AddRaftVoterResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     error_message: str | None

@@ -13,7 +13,7 @@ class AllocateProducerIdsRequest:
 
 @response(key=67, versions="0", flexible="0+")
 class AllocateProducerIdsResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     producer_id_start: Int64
     producer_id_len: Int32

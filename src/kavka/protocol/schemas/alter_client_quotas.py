@@ -39,5 +39,5 @@ class ResponseEntryData:
 
 @response(key=49, versions="0-1", flexible="1+")
 class AlterClientQuotasResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     entries: list[ResponseEntryData]

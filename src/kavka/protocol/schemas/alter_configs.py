@@ -34,5 +34,5 @@ class AlterConfigsResourceResponse:
 
 @response(key=33, versions="0-2", flexible="2+")
 class AlterConfigsResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     responses: list[AlterConfigsResourceResponse]

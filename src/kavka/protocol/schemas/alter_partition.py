@@ -56,6 +56,6 @@ class ResponseTopicData:
 
 @response(key=56, versions="2-3", flexible="0+")
 class AlterPartitionResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     topics: list[ResponseTopicData]

@@ -41,7 +41,7 @@ class ReassignableTopicResponse:
 
 @response(key=45, versions="0-1", flexible="0+")
 class AlterPartitionReassignmentsResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     allow_replication_factor_change: Annotated[bool, since(1), IGNORABLE] = True
     error_code: Int16
     error_message: str | None

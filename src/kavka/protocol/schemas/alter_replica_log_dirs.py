@@ -36,5 +36,5 @@ class AlterReplicaLogDirTopicResult:
 
 @response(key=34, versions="1-2", flexible="2+")
 class AlterReplicaLogDirsResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     results: list[AlterReplicaLogDirTopicResult]

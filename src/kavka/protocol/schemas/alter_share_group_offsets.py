@@ -40,7 +40,7 @@ class AlterShareGroupOffsetsResponseTopic:
 
 @response(key=91, versions="0", flexible="0+")
 class AlterShareGroupOffsetsResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     error_message: str | None = None
     responses: list[AlterShareGroupOffsetsResponseTopic]

@@ -35,5 +35,5 @@ class AlterUserScramCredentialsResult:
 
 @response(key=51, versions="0", flexible="0+")
 class AlterUserScramCredentialsResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     results: list[AlterUserScramCredentialsResult]

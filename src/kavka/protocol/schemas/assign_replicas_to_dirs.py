@@ -50,6 +50,6 @@ class ResponseDirectoryData:
 
 @response(key=73, versions="0", flexible="0+")
 class AssignReplicasToDirsResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     directories: list[ResponseDirectoryData]

@@ -21,7 +21,7 @@ class BrokerHeartbeatRequest:
 
 @response(key=63, versions="0-2", flexible="0+")
 class BrokerHeartbeatResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     is_caught_up: bool = False
     is_fenced: bool = True

@@ -38,6 +38,6 @@ class BrokerRegistrationRequest:
 
 @response(key=62, versions="0-4", flexible="0+")
 class BrokerRegistrationResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     broker_epoch: Int64 = -1

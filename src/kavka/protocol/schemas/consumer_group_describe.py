@@ -56,5 +56,5 @@ class DescribedGroup:
 
 @response(key=69, versions="0-1", flexible="0+")
 class ConsumerGroupDescribeResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     groups: list[DescribedGroup]

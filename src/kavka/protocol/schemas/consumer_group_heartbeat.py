@@ -35,7 +35,7 @@ class Assignment:
 
 @response(key=68, versions="0-1", flexible="0+")
 class ConsumerGroupHeartbeatResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     error_message: str | None = None
     member_id: str | None = None

@@ -32,6 +32,6 @@ class ControllerRegistrationRequest:
 
 @response(key=70, versions="0", flexible="0+")
 class ControllerRegistrationResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     error_message: str | None

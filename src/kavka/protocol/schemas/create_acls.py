@@ -29,5 +29,5 @@ class AclCreationResult:
 
 @response(key=30, versions="1-3", flexible="2+")
 class CreateAclsResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     results: list[AclCreationResult]

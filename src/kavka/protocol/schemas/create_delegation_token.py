@@ -33,4 +33,4 @@ class CreateDelegationTokenResponse:
     max_timestamp_ms: Int64
     token_id: str
     hmac: bytes
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0

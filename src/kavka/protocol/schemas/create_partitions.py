@@ -33,5 +33,5 @@ class CreatePartitionsTopicResult:
 
 @response(key=37, versions="0-3", flexible="2+")
 class CreatePartitionsResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     results: list[CreatePartitionsTopicResult]

@@ -59,5 +59,5 @@ class CreatableTopicResult:
 
 @response(key=19, versions="2-7", flexible="5+")
 class CreateTopicsResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     topics: list[CreatableTopicResult]

@@ -43,5 +43,5 @@ class DeleteAclsFilterResult:
 
 @response(key=31, versions="1-3", flexible="2+")
 class DeleteAclsResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     filter_results: list[DeleteAclsFilterResult]

@@ -18,5 +18,5 @@ class DeletableGroupResult:
 
 @response(key=42, versions="0-2", flexible="2+")
 class DeleteGroupsResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     results: list[DeletableGroupResult]

@@ -38,5 +38,5 @@ class DeleteRecordsTopicResult:
 
 @response(key=21, versions="0-2", flexible="2+")
 class DeleteRecordsResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     topics: list[DeleteRecordsTopicResult]

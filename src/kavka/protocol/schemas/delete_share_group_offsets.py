@@ -27,7 +27,7 @@ class DeleteShareGroupOffsetsResponseTopic:
 
 @response(key=92, versions="0", flexible="0+")
 class DeleteShareGroupOffsetsResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     error_message: str | None = None
     responses: list[DeleteShareGroupOffsetsResponseTopic]

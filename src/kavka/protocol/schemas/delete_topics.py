@@ -31,5 +31,5 @@ class DeletableTopicResult:
 
 @response(key=20, versions="1-6", flexible="4+")
 class DeleteTopicsResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     responses: list[DeletableTopicResult]

@@ -34,7 +34,7 @@ class DescribeAclsResource:
 
 @response(key=29, versions="1-3", flexible="2+")
 class DescribeAclsResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     error_message: str | None
     resources: list[DescribeAclsResource]

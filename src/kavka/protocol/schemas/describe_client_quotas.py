@@ -38,7 +38,7 @@ class EntryData:
 
 @response(key=48, versions="0-1", flexible="1+")
 class DescribeClientQuotasResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     error_message: str | None
     entries: list[EntryData] | None

@@ -25,7 +25,7 @@ class DescribeClusterBroker:
 
 @response(key=60, versions="0-2", flexible="0+")
 class DescribeClusterResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     error_message: str | None = None
     endpoint_type: Annotated[Int8, since(1)] = 1

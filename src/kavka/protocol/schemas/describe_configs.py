@@ -51,5 +51,5 @@ class DescribeConfigsResult:
 
 @response(key=32, versions="1-4", flexible="4+")
 class DescribeConfigsResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     results: list[DescribeConfigsResult]

@@ -42,4 +42,4 @@ class DescribedDelegationToken:
 class DescribeDelegationTokenResponse:
     error_code: Int16
     tokens: list[DescribedDelegationToken]
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0

@@ -44,6 +44,6 @@ class DescribeLogDirsResult:
 
 @response(key=35, versions="1-5", flexible="2+")
 class DescribeLogDirsResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, since(3), IGNORABLE] = 0
     results: list[DescribeLogDirsResult]

@@ -42,5 +42,5 @@ class TopicResponse:
 
 @response(key=61, versions="0", flexible="0+")
 class DescribeProducersResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     topics: list[TopicResponse]

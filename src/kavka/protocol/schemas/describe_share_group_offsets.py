@@ -52,5 +52,5 @@ class DescribeShareGroupOffsetsResponseGroup:
 
 @response(key=90, versions="0-1", flexible="0+")
 class DescribeShareGroupOffsetsResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     groups: list[DescribeShareGroupOffsetsResponseGroup]

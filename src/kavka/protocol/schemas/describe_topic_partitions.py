@@ -49,6 +49,6 @@ class DescribeTopicPartitionsResponseTopic:
 
 @response(key=75, versions="0", flexible="0+")
 class DescribeTopicPartitionsResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     topics: list[DescribeTopicPartitionsResponseTopic]
     next_cursor: Cursor | None = None

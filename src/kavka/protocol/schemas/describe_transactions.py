@@ -30,5 +30,5 @@ class TransactionState:
 
 @response(key=65, versions="0", flexible="0+")
 class DescribeTransactionsResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     transaction_states: list[TransactionState]

@@ -31,7 +31,7 @@ class DescribeUserScramCredentialsResult:
 
 @response(key=50, versions="0", flexible="0+")
 class DescribeUserScramCredentialsResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     error_message: str | None
     results: list[DescribeUserScramCredentialsResult]

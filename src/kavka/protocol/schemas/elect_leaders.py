@@ -35,6 +35,6 @@ class ReplicaElectionResult:
 
 @response(key=43, versions="0-2", flexible="2+")
 class ElectLeadersResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, since(1)] = 0
     replica_election_results: list[ReplicaElectionResult]

@@ -17,7 +17,7 @@ class EndTxnRequest:
 
 @response(key=26, versions="0-5", flexible="3+")
 class EndTxnResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     producer_id: Annotated[Int64, since(5), IGNORABLE] = -1
     producer_epoch: Annotated[Int16, since(5), IGNORABLE] = -1

@@ -15,4 +15,4 @@ class ExpireDelegationTokenRequest:
 class ExpireDelegationTokenResponse:
     error_code: Int16
     expiry_timestamp_ms: Int64
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0

@@ -126,7 +126,7 @@ class NodeEndpoint:
 
 @response(key=1, versions="4-18", flexible="12+")
 class FetchResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, since(7), IGNORABLE] = 0
     session_id: Annotated[Int32, since(7)] = 0
     responses: list[FetchableTopicResponse]

@@ -82,7 +82,7 @@ class NodeEndpoint:
 
 @response(key=59, versions="0-1", flexible="0+")
 class FetchSnapshotResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     topics: list[ResponseTopicSnapshot]
     node_endpoints: Annotated[list[NodeEndpoint], since(1), tag(0)] = fresh()

@@ -35,6 +35,6 @@ class TopicPartitionLogInfo:
 
 @response(key=93, versions="0", flexible="0+")
 class GetReplicaLogInfoResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     topic_partition_log_info_list: list[TopicPartitionLogInfo]

@@ -13,7 +13,7 @@ class GetTelemetrySubscriptionsRequest:
 
 @response(key=71, versions="0", flexible="0+")
 class GetTelemetrySubscriptionsResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     client_instance_id: Uuid
     subscription_id: Int32

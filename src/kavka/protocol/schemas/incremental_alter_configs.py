@@ -35,5 +35,5 @@ class AlterConfigsResourceResponse:
 
 @response(key=44, versions="0-1", flexible="1+")
 class IncrementalAlterConfigsResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     responses: list[AlterConfigsResourceResponse]

@@ -19,7 +19,7 @@ class InitProducerIdRequest:
 
 @response(key=22, versions="0-6", flexible="2+")
 class InitProducerIdResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     producer_id: Int64 = -1
     producer_epoch: Int16

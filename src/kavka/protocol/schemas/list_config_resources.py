@@ -20,6 +20,6 @@ class ConfigResource:
 
 @response(key=74, versions="0-1", flexible="0+")
 class ListConfigResourcesResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     config_resources: list[ConfigResource]

@@ -33,7 +33,7 @@ class OngoingTopicReassignment:
 
 @response(key=46, versions="0", flexible="0+")
 class ListPartitionReassignmentsResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     error_message: str | None
     topics: list[OngoingTopicReassignment]

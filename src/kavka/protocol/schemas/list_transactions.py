@@ -24,7 +24,7 @@ class TransactionState:
 
 @response(key=66, versions="0-2", flexible="0+")
 class ListTransactionsResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     unknown_state_filters: list[str]
     transaction_states: list[TransactionState]

@@ -37,5 +37,5 @@ class OffsetDeleteResponseTopic:
 @response(key=47, versions="0", flexible="none")
 class OffsetDeleteResponse:
     error_code: Int16
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     topics: list[OffsetDeleteResponseTopic]

@@ -42,5 +42,5 @@ class OffsetForLeaderTopicResult:
 
 @response(key=23, versions="2-4", flexible="4+")
 class OffsetForLeaderEpochResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     topics: list[OffsetForLeaderTopicResult]

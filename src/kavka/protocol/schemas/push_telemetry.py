@@ -17,5 +17,5 @@ class PushTelemetryRequest:
 
 @response(key=72, versions="0", flexible="0+")
 class PushTelemetryResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from kavka.model.types import Uuid
-from kavka.protocol.schema import Int8, Int16, Int32, Int64, message, request, response
+from kavka.protocol.schema import IGNORABLE, OWN_TAGS, Int8, Int16, Int32, Int64, message, request, response, tag
 
 
 @message
@@ -33,6 +35,15 @@ class StateBatch:
 
 
 @message
+class DeadLetterProducer:
+    producer_id: Int64
+    sequence: Int32
+    topic_id: Uuid
+    partition: Int32
+    number: Int64
+
+
+@message
 class PartitionResult:
     partition: Int32
     error_code: Int16
@@ -40,6 +51,7 @@ class PartitionResult:
     state_epoch: Int32
     start_offset: Int64
     state_batches: list[StateBatch]
+    dead_letters: Annotated[DeadLetterProducer | None, tag(OWN_TAGS), IGNORABLE] = None
 
 
 @message

@@ -21,7 +21,7 @@ class RegistryCallRequest:
 
 @response(key=10000, versions="0", flexible="none")
 class RegistryCallResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     error_message: str | None
     status: Int16

@@ -15,6 +15,6 @@ class RemoveRaftVoterRequest:
 
 @response(key=81, versions="0", flexible="0+")
 class RemoveRaftVoterResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     error_message: str | None

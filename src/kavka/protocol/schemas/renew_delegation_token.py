@@ -15,4 +15,4 @@ class RenewDelegationTokenRequest:
 class RenewDelegationTokenResponse:
     error_code: Int16
     expiry_timestamp_ms: Int64
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0

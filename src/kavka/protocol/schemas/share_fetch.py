@@ -5,7 +5,20 @@ from __future__ import annotations
 from typing import Annotated
 
 from kavka.model.types import Uuid
-from kavka.protocol.schema import IGNORABLE, Int8, Int16, Int32, Int64, Records, message, request, response, since
+from kavka.protocol.schema import (
+    IGNORABLE,
+    OWN_TAGS,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Records,
+    message,
+    request,
+    response,
+    since,
+    tag,
+)
 
 
 @message
@@ -13,6 +26,7 @@ class AcknowledgementBatch:
     first_offset: Int64
     last_offset: Int64
     acknowledge_types: list[Int8]
+    redelivery_delay_ms: Annotated[Int32, tag(OWN_TAGS), IGNORABLE] = -1
 
 
 @message
@@ -90,7 +104,7 @@ class NodeEndpoint:
 
 @response(key=78, versions="1-2", flexible="0+")
 class ShareFetchResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     error_message: str | None = None
     acquisition_lock_timeout_ms: Int32

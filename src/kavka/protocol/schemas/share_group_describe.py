@@ -50,5 +50,5 @@ class DescribedGroup:
 
 @response(key=77, versions="1", flexible="0+")
 class ShareGroupDescribeResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     groups: list[DescribedGroup]

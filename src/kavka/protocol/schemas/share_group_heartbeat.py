@@ -28,7 +28,7 @@ class Assignment:
 
 @response(key=76, versions="1", flexible="0+")
 class ShareGroupHeartbeatResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     error_message: str | None = None
     member_id: str | None = None

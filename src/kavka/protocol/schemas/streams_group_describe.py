@@ -100,5 +100,5 @@ class DescribedGroup:
 
 @response(key=89, versions="0", flexible="0+")
 class StreamsGroupDescribeResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     groups: list[DescribedGroup]

@@ -104,7 +104,7 @@ class EndpointToPartitions:
 
 @response(key=88, versions="0", flexible="0+")
 class StreamsGroupHeartbeatResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     error_message: str | None = None
     member_id: str

@@ -47,5 +47,5 @@ class TxnOffsetCommitResponseTopic:
 
 @response(key=28, versions="0-5", flexible="3+")
 class TxnOffsetCommitResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     topics: list[TxnOffsetCommitResponseTopic]

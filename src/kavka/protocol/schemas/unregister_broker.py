@@ -12,6 +12,6 @@ class UnregisterBrokerRequest:
 
 @response(key=64, versions="0", flexible="0+")
 class UnregisterBrokerResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     error_message: str | None

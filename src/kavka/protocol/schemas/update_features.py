@@ -31,7 +31,7 @@ class UpdatableFeatureResult:
 
 @response(key=57, versions="0-2", flexible="0+")
 class UpdateFeaturesResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     error_message: str | None
     results: Annotated[list[UpdatableFeatureResult], until(1), IGNORABLE] = fresh()

@@ -41,6 +41,6 @@ class CurrentLeader:
 
 @response(key=82, versions="0", flexible="0+")
 class UpdateRaftVoterResponse:
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = 0
     error_code: Int16
     current_leader: Annotated[CurrentLeader, tag(0)] = fresh()

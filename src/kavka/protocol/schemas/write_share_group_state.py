@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from kavka.model.types import Uuid
-from kavka.protocol.schema import IGNORABLE, Int8, Int16, Int32, Int64, message, request, response, since
+from kavka.protocol.schema import IGNORABLE, OWN_TAGS, Int8, Int16, Int32, Int64, message, request, response, since, tag
+from kavka.protocol.schemas.read_share_group_state import DeadLetterProducer
 
 
 @message
@@ -24,6 +25,7 @@ class PartitionData:
     start_offset: Int64
     delivery_complete_count: Annotated[Int32, since(1), IGNORABLE] = -1
     state_batches: list[StateBatch]
+    dead_letters: Annotated[DeadLetterProducer | None, tag(OWN_TAGS), IGNORABLE] = None
 
 
 @message

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol, TypeVar
 
 from kavka.catalog.machine import Catalogue, ReplayResult
@@ -21,7 +21,7 @@ from kavka.client.deadline import within
 from kavka.model.errors import KafkaError, KafkaStorageError, ReplicaNotAvailable, RequestTimedOut
 from kavka.model.transition import Transition
 from kavka.model.types import Uuid
-from kavka.pacing.turn import Turn
+from kavka.pacing.turn import Turn, paced
 from kavka.runtime.remote_catalog.event_log import EventLog, Events, Opened
 
 logger = logging.getLogger(__name__)
@@ -64,6 +64,8 @@ class RemoteCatalog:
         self._saved: dict[int, int] = {}
         self.published = 0
         self.waits_timed_out = 0
+        self.attempts = 0
+        """How often it was tried to open the log."""
         self.snapshots_written = 0
         self.snapshots_failed = 0
 
@@ -135,6 +137,7 @@ class RemoteCatalog:
     async def _open(self) -> None:
         failures = 0
         while True:
+            self.attempts += 1
             try:
                 opened = await self._log.open()
                 break
@@ -151,7 +154,7 @@ class RemoteCatalog:
         try:
             data = await self._snapshots.read(opened.id)
             if data is not None:
-                found = await in_slices(decoding(data))
+                found = await paced(decoding(data))
                 if found.partition_count == opened.partitions:
                     return found
         except (KafkaStorageError, OSError) as error:
@@ -161,7 +164,7 @@ class RemoteCatalog:
     async def _reconcile_for_ever(self) -> None:
         while True:
             self._changed.clear()
-            if self._log.opened() not in (self._opened, None):
+            if self._log.opened() != self._opened:
                 await self._begin_anew()
             settled = await self._reconcile()
             try:
@@ -171,8 +174,8 @@ class RemoteCatalog:
                 pass
 
     async def _begin_anew(self) -> None:
-        """The log was made anew, or has other partitions: nothing that was read counts any more."""
-        logger.warning("__remote_log_metadata was recreated: reading it from the beginning")
+        """The log is gone, was made anew, or has other partitions: nothing that was read counts any more."""
+        logger.warning("__remote_log_metadata was deleted or recreated: reading it from the beginning")
         catalogue = self._ready()
         for metadata_partition in catalogue.following.followed:
             self._log.unfollow(metadata_partition)
@@ -203,12 +206,12 @@ class RemoteCatalog:
         if following.next_offsets.get(metadata_partition, 0) > end:  # what was kept is not of this log
             logger.warning("__remote_log_metadata-%d ends before the offset of our snapshot", metadata_partition)
             catalogue.forget(metadata_partition)
-        offset = following.follow(metadata_partition)
-        if offset < start:
-            offset = following.next_offsets[metadata_partition] = start
+        if following.follow(metadata_partition) < start:
+            following.next_offsets[metadata_partition] = start
+            following.epochs.pop(metadata_partition, None)
         following.set_target(metadata_partition, end)
         self._times_followed[metadata_partition] += 1
-        self._log.follow(metadata_partition, offset)
+        self._log.follow(metadata_partition, *following.place(metadata_partition))
         return True
 
     async def _read(self) -> None:
@@ -218,6 +221,7 @@ class RemoteCatalog:
                 self._read_anew(events.partition)
                 continue
             turn, times = Turn(), self._times_followed[events.partition]
+            self._began(events)
             for offset, value in events.values:
                 self._take_in(events.partition, offset, value)
                 await turn.breathe()
@@ -237,6 +241,11 @@ class RemoteCatalog:
             if not done.done():
                 done.set_exception(ReplicaNotAvailable("the remote log metadata was truncated"))
         self._changed.set()
+
+    def _began(self, events: Events) -> None:
+        """Note the epoch first: an offset that is kept with a later one than its own costs a look, not events."""
+        if self._catalogue is not None and self._catalogue.following.is_followed(events.partition):
+            self._catalogue.following.epochs[events.partition] = events.leader_epoch
 
     def _take_in(self, metadata_partition: int, offset: int, value: bytes | None) -> None:
         catalogue = self._catalogue
@@ -320,22 +329,10 @@ class RemoteCatalog:
             return
         offsets = dict(catalogue.following.next_offsets)
         try:
-            await self._snapshots.write(opened.id, await in_slices(encoding(catalogue)))
+            await self._snapshots.write(opened.id, await paced(encoding(catalogue)))
         except OSError as error:
             self.snapshots_failed += 1
             logger.warning("writing the remote log metadata snapshot failed: %s", error)
         else:
             self.snapshots_written += 1
             self._saved = offsets
-
-
-async def in_slices(steps: Generator[None, None, T]) -> T:
-    """What steps come to, others having turns in between."""
-    turn = Turn()
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: T = end.value
-            return found
-        await turn.breathe()

@@ -29,6 +29,8 @@ class Events(NamedTuple):
     partition: int
     values: Sequence[tuple[int, bytes | None]]
     next_offset: int
+    leader_epoch: int = -1
+    """Under which the last of them was written, if that is known."""
     truncated: bool = False
     """Whether the partition has lost what was read of it before: it is read no more until it is followed anew."""
 
@@ -48,8 +50,8 @@ class EventLog(Protocol):
     async def bounds(self, partition: int) -> OffsetRange:
         """What of a partition can be read now; raises KafkaError."""
 
-    def follow(self, partition: int, offset: int) -> None:
-        """Begin to read a partition."""
+    def follow(self, partition: int, offset: int, leader_epoch: int) -> None:
+        """Begin to read a partition; what comes before was written under this leader epoch, if it is not -1."""
 
     def unfollow(self, partition: int) -> None:
         """Stop reading a partition."""

@@ -16,6 +16,7 @@ from kavka.client.fetcher import Assigned, Fetcher, FetchOptions
 from kavka.client.offsets import EARLIEST, LATEST, list_offsets
 from kavka.client.pool import Pool
 from kavka.client.producer import Producer
+from kavka.metadata.names import REMOTE_LOG_METADATA
 from kavka.model.clock import Clock
 from kavka.model.errors import CoordinatorNotAvailable, KafkaError, OffsetOutOfRange
 from kavka.model.types import TopicPartition
@@ -23,7 +24,6 @@ from kavka.runtime.remote_catalog.event_log import Events, OffsetRange, Opened
 
 logger = logging.getLogger(__name__)
 
-REMOTE_LOG_METADATA: Final = "__remote_log_metadata"
 MAX_BYTES: Final = 1 << 20
 AGAIN_SECONDS: Final = 0.2
 OPTIONS: Final = FetchOptions(
@@ -102,6 +102,8 @@ class TopicLog:
     async def publish(self, partition: int, value: bytes) -> int:
         """Write an event to all in-sync replicas, once."""
         await self._running.wait()
+        if self._known() is None:  # a write to it would have it created like any topic, and its records expire
+            raise CoordinatorNotAvailable(f"{REMOTE_LOG_METADATA} was deleted")
         assert self._producer is not None
         delivered = await self._producer.send_and_wait(REMOTE_LOG_METADATA, value, partition=partition)
         if delivered.offset >= 0:
@@ -115,10 +117,10 @@ class TopicLog:
         end = await list_offsets(self._pool, {tp: LATEST})
         return OffsetRange(start[tp].offset, end[tp].offset)
 
-    def follow(self, partition: int, offset: int) -> None:
+    def follow(self, partition: int, offset: int, leader_epoch: int) -> None:
         """Read a partition from an offset on."""
         if self._fetcher is not None:
-            self._fetcher.add({TopicPartition(REMOTE_LOG_METADATA, partition): offset})
+            self._fetcher.seek(TopicPartition(REMOTE_LOG_METADATA, partition), offset, leader_epoch)
 
     def unfollow(self, partition: int) -> None:
         """Read a partition no more."""
@@ -133,42 +135,46 @@ class TopicLog:
             try:
                 taken = await self._fetcher.take()
                 if taken is not None:
-                    return self._events(self._fetcher, *taken)
+                    return events_of(self._fetcher, *taken)
             except OffsetOutOfRange:
-                truncated = self._truncated(self._fetcher)
+                truncated = truncated_one(self._fetcher)
                 if truncated is not None:
                     return truncated
             except KafkaError as error:
                 logger.warning("reading %s failed, retrying: %s", REMOTE_LOG_METADATA, error)
                 await asyncio.sleep(AGAIN_SECONDS)
-                self._read_again(self._fetcher)
+                read_again(self._fetcher)
 
-    @staticmethod
-    def _truncated(fetcher: Fetcher) -> Events | None:
-        """A partition that does not have any more what was read of it."""
-        stopped = next((tp for tp, state in fetcher.assigned.items() if state.stopped), None)
-        if stopped is None:
-            return None
-        fetcher.drop([stopped])
-        return Events(stopped.partition, (), 0, truncated=True)
 
-    def _events(self, fetcher: Fetcher, state: Assigned, fetched: FetchedPartition) -> Events:
-        values: list[tuple[int, bytes | None]] = []
-        try:
-            for records, after in fetched.batches():
-                values += [(record.offset, record.value) for record in records]
-                state.position = after
-        except KafkaError:
-            state.stopped = True  # at what came before the damage
-            state.fetch_at = state.position
-            if not values:
-                raise
-        finally:
-            fetcher.consumed(state, fetched)
-        return Events(state.topic_partition.partition, values, state.position)
+def truncated_one(fetcher: Fetcher) -> Events | None:
+    """A partition that does not have any more what was read of it; others that have stopped are read again."""
+    stopped = next((tp for tp, state in fetcher.assigned.items() if state.stopped), None)
+    if stopped is None:
+        return None
+    fetcher.drop([stopped])
+    read_again(fetcher)
+    return Events(stopped.partition, (), 0, truncated=True)
 
-    @staticmethod
-    def _read_again(fetcher: Fetcher) -> None:
-        for tp, state in list(fetcher.assigned.items()):
-            if state.stopped:
-                fetcher.seek(tp, state.fetch_at)
+
+def events_of(fetcher: Fetcher, state: Assigned, fetched: FetchedPartition) -> Events:
+    """What was fetched, up to the first damage; that is fetched again."""
+    values: list[tuple[int, bytes | None]] = []
+    try:
+        for records, after in fetched.batches():
+            values += [(record.offset, record.value) for record in records]
+            state.position = after
+    except KafkaError:
+        state.stopped = True
+        if not values:
+            raise
+        read_again(fetcher)
+    finally:
+        fetcher.consumed(state, fetched)
+    return Events(state.topic_partition.partition, values, state.position, fetched.leader_epoch)
+
+
+def read_again(fetcher: Fetcher) -> None:
+    """Read on where partitions have stopped: after what was given out, for what was fetched since then goes."""
+    for tp, state in list(fetcher.assigned.items()):
+        if state.stopped:
+            fetcher.seek(tp, state.position, state.last_fetched_epoch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 
@@ -26,6 +27,16 @@ Bucket = tuple[str, str]
 """Who shares what a quota allows: a user with one client id, a user with all of them, a client id of all users."""
 
 NO_LIMITS: Final[Mapping[Client, float]] = {}
+
+
+def plain_address(text: str) -> str | None:
+    """An address as sockets show it; None for what is none, the name of a host, say."""
+    try:
+        address = ip_address(text[1:-1] if text.startswith("[") and text.endswith("]") else text)
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return str(address if mapped is None else mapped)
 
 
 def limit_of(limits: Mapping[Client, float], user: str, client_id: str) -> tuple[Bucket, float] | None:

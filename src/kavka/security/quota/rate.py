@@ -29,7 +29,7 @@ class Rate:
     measured time begins in; time without use counts from the oldest sample on, and at least all windows but one.
     """
 
-    __slots__ = ("_at", "_at_once", "_bound", "_current", "_length_ms", "_ring", "_total", "_windows", "used_ms")
+    __slots__ = ("_at", "_bound", "_current", "_length_ms", "_ring", "_total", "_windows", "most", "used_ms")
 
     def __init__(self, bound: float, windows: Windows, now_ms: int) -> None:
         self._windows = windows
@@ -52,12 +52,12 @@ class Rate:
     def bound(self, bound: float) -> None:
         samples, length_ms = self._windows
         self._bound = bound
-        self._at_once = bound * (samples - 1) * length_ms / 1000
-
-    @property
-    def most(self) -> float:
+        self.most = bound * (samples - 1) * length_ms / 1000
         """The most that can be used at once without a delay that is certain."""
-        return self._at_once
+
+    def has_room(self, value: float) -> bool:
+        """Whether so much can be used without a delay for certain, whatever of what was used is too old to count."""
+        return self._total + value <= self.most
 
     def use(self, value: float, now_ms: int) -> int:
         """Count something, and say for how long nothing more may be used; 0 if the rate is not above its bound."""
@@ -70,7 +70,7 @@ class Rate:
             total = self._total
         sample[_SUM] += value
         sample[_LAST] = now_ms
-        return 0 if total <= self._at_once else self.throttle_ms(now_ms)
+        return 0 if total <= self.most else self.throttle_ms(now_ms)
 
     def record(self, value: float, now_ms: int) -> None:
         """Count something."""
@@ -98,7 +98,7 @@ class Rate:
 
     def throttle_ms(self, now_ms: int) -> int:
         """How long nothing may be used until the rate is the bound again; 0 if it is not above."""
-        if self._total <= self._at_once:  # whatever of it is too old, and however long it took
+        if self._total <= self.most:  # whatever of it is too old, and however long it took
             return 0
         bound = self._bound
         if bound <= 0:

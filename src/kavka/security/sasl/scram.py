@@ -1,7 +1,8 @@
 """SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802) as Kafka speaks them: no channel binding, delegation tokens by extension.
 
 The server never learns a password: it keeps what `Credential` has. Somebody who is not known is answered like
-everybody else, with a salt that is always the same for that name, and refused at the end.
+everybody else, with a salt that is always the same for that name and looks like those of others, and is refused at the
+end.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from kavka.model.errors import SaslAuthenticationFailed
 from kavka.security.sasl.exchange import Authenticated, SaslRefused
@@ -23,22 +24,28 @@ MAX_ITERATIONS: Final = 16384
 BELIEVED_ITERATIONS: Final = 1_000_000  # more would keep a client busy for longer than any server needs
 TOKEN_AUTH: Final = "tokenauth"
 
+_KAFKAS_BITS: Final = 130
+_KAFKAS_SALT: Final = re.compile(rb"[0-9a-z]{20,26}")
+_DIGITS: Final = b"0123456789abcdefghijklmnopqrstuvwxyz"
+"""Kafka's salts are a random number of so many bits in these."""
+
 _SASL_NAME: Final = r"(?:[\x01-\x2B\x2D-\x3C\x3E-\x7F]|=2C|=3D)+"
 _VALUE: Final = r"[\x01-\x2B\x2D-\x7F]+"
 _NONCE: Final = r"[\x21-\x2B\x2D-\x7E]+"
 _BASE64: Final = r"(?:[a-zA-Z0-9/+]{4})*(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)?"
 _EXTENSIONS: Final = rf"(?:,[A-Za-z]+={_VALUE})*"
-_CLIENT_FIRST: Final = re.compile(
+# `re` compiles these at the first log-in, and keeps them: a node that starts need not wait for it.
+_CLIENT_FIRST: Final = (
     rf"(?P<gs2>n,(?:a=(?P<authzid>{_SASL_NAME}))?,)"
     rf"(?P<bare>(?:m={_VALUE},)?n=(?P<name>{_SASL_NAME}),r=(?P<nonce>{_NONCE})(?P<extensions>{_EXTENSIONS}))"
 )
-_SERVER_FIRST: Final = re.compile(
+_SERVER_FIRST: Final = (
     rf"(?:m={_VALUE},)?r=(?P<nonce>{_NONCE}),s=(?P<salt>{_BASE64}),i=(?P<iterations>[0-9]{{1,9}}){_EXTENSIONS}"
 )
-_CLIENT_FINAL: Final = re.compile(
+_CLIENT_FINAL: Final = (
     rf"(?P<unsigned>c=(?P<channel>{_BASE64}),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
 )
-_SERVER_FINAL: Final = re.compile(rf"(?:e=(?P<error>{_VALUE})|v=(?P<signature>{_BASE64})){_EXTENSIONS}")
+_SERVER_FINAL: Final = rf"(?:e=(?P<error>{_VALUE})|v=(?P<signature>{_BASE64})){_EXTENSIONS}"
 
 
 class Mechanism(IntEnum):
@@ -100,6 +107,24 @@ class TokenCredential:
     """Others that are as good, of the same salt and iterations: of another key that tokens are made with."""
 
 
+class SaltForm(NamedTuple):
+    """What a credential shows of itself before anybody has proved anything."""
+
+    size: int | None
+    """How many bytes of chance the salt has; None where it is a number in letters and digits, as Kafka makes them."""
+    iterations: int
+
+    @staticmethod
+    def of(salt: bytes, iterations: int) -> SaltForm:
+        """The form of a credential that there is."""
+        return SaltForm(None if _KAFKAS_SALT.fullmatch(salt) else len(salt), iterations)
+
+
+KAFKAS_FORM: Final = SaltForm(None, MIN_ITERATIONS)
+TOKEN_FORM: Final = SaltForm(32, MIN_ITERATIONS)
+"""That of delegation tokens."""
+
+
 class Credentials:
     """Where a server looks names up."""
 
@@ -107,12 +132,28 @@ class Credentials:
         self,
         users: Callable[[str], Credential | None],
         tokens: Callable[[str], TokenCredential | None],
-        secret: bytes,
+        secret: Callable[[], bytes],
+        form: Callable[[], SaltForm] = lambda: KAFKAS_FORM,
     ) -> None:
-        """The secret makes up what is told to people who are not known; it stays the same while the node runs."""
+        """The secret makes up what is told to people who are not known, in the form that users have.
+
+        It is best the same on all nodes and after a start, so that what is made up does not differ either.
+        """
         self.users = users
         self.tokens = tokens
         self.secret = secret
+        self.form = form
+
+    def made_up(self, hash_name: str, name: str, *, by_token: bool) -> Credential:
+        """For somebody who is not known: no proof is right."""
+        form = TOKEN_FORM if by_token else self.form()
+        seed = _hmac("sha512", self.secret(), f"{hash_name} {by_token} {name}".encode())
+        size = hashlib.new(hash_name).digest_size
+        drawn = hashlib.shake_256(seed).digest(size + max(form.size or 0, _KAFKAS_BITS // 8 + 1))
+        key, salt = drawn[:size], drawn[size:]
+        if form.size is None:
+            return Credential(_in_letters(int.from_bytes(salt) % (1 << _KAFKAS_BITS)), key, key, form.iterations)
+        return Credential(salt[: form.size], key, key, form.iterations)
 
 
 class ScramServer:
@@ -138,7 +179,7 @@ class ScramServer:
         return self._challenge(message) if self._first is None else self._judge(message)
 
     def _challenge(self, message: str) -> bytes:
-        found = _CLIENT_FIRST.fullmatch(message)
+        found = re.fullmatch(_CLIENT_FIRST, message)
         if found is None:
             raise SaslRefused("the client's first message is not of SCRAM's form")
         name = _plain_name(found["name"])
@@ -166,17 +207,14 @@ class ScramServer:
             credential = self._credentials.users(name)
             self._claimed = Authenticated(name)
         self._known = credential is not None
-        if credential is None:
-            made_up = _hmac("sha512", self._credentials.secret, name.encode())
-            size = hashlib.new(self._hash).digest_size
-            credential = Credential(made_up[:26], made_up[-size:], made_up[-size:], MIN_ITERATIONS)
-        self._credential = credential
+        made_up = self._credentials.made_up(self._hash, name, by_token=by_token)  # in any case: it takes time
+        self._credential = made_up if credential is None else credential
 
     def _judge(self, message: str) -> bytes:
         assert self._first is not None
         assert self._credential is not None
         bare, answer, nonce = self._first
-        found = _CLIENT_FINAL.fullmatch(message)
+        found = re.fullmatch(_CLIENT_FINAL, message)
         if found is None:
             raise SaslRefused("the client's final message is not of SCRAM's form")
         if not hmac.compare_digest(found["nonce"], nonce):
@@ -222,7 +260,7 @@ class ScramClient:
         if self._expected is not None:
             self._check_server(message)
             return None
-        found = _SERVER_FIRST.fullmatch(message)
+        found = re.fullmatch(_SERVER_FIRST, message)
         if found is None or not found["nonce"].startswith(self._nonce):
             raise SaslAuthenticationFailed("the server's first message is not of SCRAM's form")
         iterations = int(found["iterations"])
@@ -237,12 +275,20 @@ class ScramClient:
         return f"{unsigned},p={b64encode(_xor(client_key, signature)).decode()}".encode()
 
     def _check_server(self, message: str) -> None:
-        found = _SERVER_FINAL.fullmatch(message)
+        found = re.fullmatch(_SERVER_FINAL, message)
         if found is None or found["error"] is not None:
             raise SaslAuthenticationFailed("the server did not prove that it knows the password")
         assert self._expected is not None
         if not hmac.compare_digest(b64decode(found["signature"]), self._expected):
             raise SaslAuthenticationFailed("the server's proof is wrong: it does not know the password")
+
+
+def _in_letters(number: int) -> bytes:
+    text = bytearray()
+    while number:
+        number, digit = divmod(number, len(_DIGITS))
+        text.append(_DIGITS[digit])
+    return bytes(reversed(text))
 
 
 def _plain_name(sasl_name: str) -> str:

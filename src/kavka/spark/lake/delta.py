@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 from pyarrow.dataset import dataset
 
+from kavka.spark.lake.deletions import compact_deletions, not_deleted
 from kavka.spark.lake.files import Files
 from kavka.spark.lake.history import FROM, of_keys, rewritten, together
 from kavka.spark.lake.table import (
@@ -29,7 +29,7 @@ from kavka.spark.lake.table import (
     Vacuumed,
     new_columns,
 )
-from kavka.spark.lake.upsert import DELETED, Upsert, delta_clauses
+from kavka.spark.lake.upsert import DELETED, OFFSET, Upsert, delta_clauses, first_key_filter
 
 DATA: Final = "data"
 
@@ -128,11 +128,16 @@ class Delta:
         if upsert.history:
             batch = _versions(table, upsert, batch.to_table())
             upsert = Upsert((*upsert.key, FROM), upsert.order_by)  # a version is found by where it begins
+        elif upsert.order_by != OFFSET:
+            batch = dataset(not_deleted(self._files.root, upsert, batch.to_table()))
         deletes = DELETED in batch.schema.names
         columns = [name for name in batch.schema.names if name != DELETED]
         matches, newer, gone, values = delta_clauses(upsert, columns, deletes=deletes)
+        # A row takes the place of one with the same key: what it does not have it does not leave as it was.
+        lacking = [field.name for field in table.schema().fields if field.name not in columns]
+        values = {**values, **{f"`{name}`": "NULL" for name in lacking}}
         merger = table.merge(
-            batch.scanner().to_reader(),
+            _fitted(table, batch),
             matches,
             source_alias="source",
             target_alias="target",
@@ -140,8 +145,8 @@ class Delta:
         )
         if deletes:
             merger = merger.when_matched_delete(f"{gone} AND {newer}")
-        merger = merger.when_matched_update(dict(values), newer if not deletes else f"NOT {gone} AND {newer}")
-        merger.when_not_matched_insert(dict(values), f"NOT {gone}").execute()
+        merger = merger.when_matched_update(values, newer if not deletes else f"NOT {gone} AND {newer}")
+        merger.when_not_matched_insert(values, f"NOT {gone}").execute()
 
     def discard(self, staged: str) -> None:
         """Delete what is staged."""
@@ -149,14 +154,23 @@ class Delta:
 
     def compact(self, target_bytes: int) -> Compacted:
         """Make few large files of many small ones; the old files stay for readers of old versions."""
-        table = self._open()
-        if table is None:
-            raise LakeError(f"there is no Delta table at {self._spec.path}")
-        before = len(table.file_uris())
-        table.optimize.compact(target_size=target_bytes)
-        table.update_incremental()
-        table.create_checkpoint()
-        return Compacted(before, len(table.file_uris()))
+        failed: Exception | None = None
+        for _ in range(ATTEMPTS):
+            table = self._open()
+            if table is None:
+                raise LakeError(f"there is no Delta table at {self._spec.path}")
+            before = len(table.file_uris())
+            try:
+                table.optimize.compact(target_size=target_bytes)
+            except CommitFailedError as error:
+                failed = error  # a batch has rewritten what was to be compacted
+                continue
+            table.update_incremental()
+            table.create_checkpoint()
+            if self._spec.upsert is not None:
+                compact_deletions(self._files.root)
+            return Compacted(before, len(table.file_uris()))
+        raise LakeError(f"Delta table {self._spec.path}: the commit failed: {failed}")
 
     def vacuum(self, older_than_ms: int, *, dry: bool) -> Vacuumed:
         """Delete files that no version younger than this has, and files that never were in any."""
@@ -219,10 +233,21 @@ class Delta:
             table.alter.add_columns([Field(field.name, field.type, nullable=True) for field in fields])
 
 
+def _fitted(table: DeltaTable, batch: Any) -> Any:
+    """The rows of a batch, its structs with all the fields that the table's have: a merge takes no others."""
+    there = {field.name: field.type for field in pa.schema(table.schema().to_arrow())}
+    types = [there.get(each.name, each.type) if pa.types.is_nested(each.type) else each.type for each in batch.schema]
+    wanted = pa.schema([each.with_type(kind) for each, kind in zip(batch.schema, types, strict=True)])
+    rows = (
+        pa.RecordBatch.from_arrays([rows.column(each.name).cast(each.type) for each in wanted], schema=wanted)
+        for rows in batch.scanner().to_batches()
+    )
+    return pa.RecordBatchReader.from_batches(wanted, rows)
+
+
 def _versions(table: DeltaTable, upsert: Upsert, batch: Any) -> Any:
     """The versions that a batch writes, marked where one is to go."""
-    first = upsert.key[0]
-    there = table.to_pyarrow_dataset().to_table(filter=pc.field(first).isin(pc.unique(batch.column(first))))
+    there = table.to_pyarrow_dataset().to_table(filter=first_key_filter(upsert, batch))
     found = rewritten(upsert, of_keys(upsert, there, batch), batch.to_pylist())
     rows = [*found.rows, *({**row, DELETED: True} for row in found.gone)]
     schema = together(pa.schema(table.schema().to_arrow()), batch.schema)

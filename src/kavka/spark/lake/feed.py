@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from kavka.spark.advice import FULL, is_full_disk
 from kavka.spark.lake.history import dated
-from kavka.spark.lake.ranges import Origin, check_added, stream_marks
+from kavka.spark.lake.ranges import Origin, check_added, stream_marks, topic_marks
 from kavka.spark.lake.table import NO_MARKS, LakeError, LakeTable, Marks, TableSpec, open_table, same_type
-from kavka.spark.lake.upsert import DELETED, latest
+from kavka.spark.lake.upsert import DELETED, OFFSET, latest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,9 +33,17 @@ def feed(spec: TableSpec, origin: Origin | None = None) -> Callable[[Any, int], 
             add_batch(spec, query, frame, batch)
             return
         check_added(open_table(spec), origin, query, batch)
-        add_batch(spec, query, frame, batch, lambda table: stream_marks(table, origin, batch))
+        add_batch(spec, query, frame, batch, lambda table: _marks(spec, table, origin, batch))
 
     return add
+
+
+def _marks(spec: TableSpec, table: LakeTable, origin: Origin, batch: int) -> Marks:
+    marks = stream_marks(table, origin, batch)
+    if spec.upsert is None or spec.upsert.order_by != OFFSET:
+        return marks
+    topics = topic_marks(table, origin.flow, origin.offsets(batch).ids)
+    return Marks({**marks.set, **topics}, marks.expected)
 
 
 def add_batch(spec: TableSpec, query: str, frame: DataFrame, batch: int, marks: Marking = lambda _: NO_MARKS) -> int:

@@ -62,7 +62,7 @@ class Files:
         for info in self.system.get_file_info(selector):
             path = info.path.removeprefix(self._base).lstrip("/")
             below = path.removeprefix(folder).lstrip("/")
-            hidden = any(part.startswith(("_", ".")) for part in below.split("/"))
+            hidden = any(map(_hidden, below.split("/")))
             young = older_than_ms is not None and (info.mtime_ns or 0) >= older_than_ms * 1_000_000
             if info.type == pafs.FileType.File and path.endswith(suffix) and not hidden and not young:
                 yield path, info.size
@@ -118,6 +118,11 @@ class Files:
                             group = []
             if group:
                 writer.write_table(pa.concat_tables(group))
+
+
+def _hidden(name: str) -> bool:
+    """Whether readers pass over a file or folder, as Spark does: not over the partitions of a column `_day`."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
 def _fitted(table: Any, schema: Any) -> Any:

@@ -3,7 +3,7 @@
 A batch brings changes of some keys, in any order. What the table has of these keys is a line in time: each version
 begins at its own place in the order and ends at that of the next change, which may be a deletion. The changes take
 their places in that line, and the versions that are new or end elsewhere are written. A deletion that ends no version
-is told by none, and forgotten.
+is a version that never holds: it ends where it begins.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from kavka.spark.lake.table import union
 from kavka.spark.lake.upsert import DELETED, OFFSET, Upsert, with_keys
 
 if TYPE_CHECKING:
@@ -57,24 +58,36 @@ def rewritten(upsert: Upsert, existing: Iterable[Row], batch: Iterable[Row]) -> 
     made = Rewritten([], [])
     for key, given in changes.items():
         before = known.get(key, {})
-        line = _line(upsert, before, given)
-        places = sorted(line)
-        for place, after in zip(places, [*places[1:], None], strict=True):
-            content = line[place]
-            if content is _GONE:
-                if place in before:
-                    made.gone.append(before[place])
-                continue
-            version = {**content, FROM: place, TO: after, CURRENT: after is None}
-            version.pop(DELETED, None)
-            if before.get(place) != version:
-                made.rows.append(version)
+        versions = _versions(upsert, key, _line(upsert, before, given))
+        made.rows.extend(row for place, row in versions.items() if not _same(row, before.get(place, _GONE)))
+        made.gone.extend(row for place, row in before.items() if place not in versions)
     return made
+
+
+def _same(row: Row, known: Mapping[str, Any]) -> bool:
+    return all(row.get(name) == known.get(name) for name in row.keys() | known.keys())
+
+
+def _versions(upsert: Upsert, key: Key, line: Mapping[Any, Mapping[str, Any]]) -> dict[Any, Row]:
+    """The rows that tell of a line, by where they begin."""
+    found: dict[Any, Row] = {}
+    places = sorted(line)
+    held = False
+    for place, after in zip(places, [*places[1:], None], strict=True):
+        content = line[place]
+        if content is not _GONE:
+            found[place] = {**content, FROM: place, TO: after, CURRENT: after is None}
+            found[place].pop(DELETED, None)
+        elif not held:
+            named = dict(zip(upsert.key, key, strict=True))
+            found[place] = {**named, upsert.order_by: place, FROM: place, TO: place, CURRENT: False}
+        held = content is not _GONE
+    return found
 
 
 def _line(upsert: Upsert, before: Mapping[Any, Row], given: list[Row]) -> dict[Any, Mapping[str, Any]]:
     """What happened to a key, by its place in the order; of two at one place the later one counts."""
-    line: dict[Any, Mapping[str, Any]] = dict(before)
+    line: dict[Any, Mapping[str, Any]] = {at: row if row[TO] != at else _GONE for at, row in before.items()}
     for row in before.values():
         if row[TO] is not None:
             line.setdefault(row[TO], _GONE)
@@ -95,6 +108,16 @@ def of_keys(upsert: Upsert, rows: Any, batch: Any) -> list[Row]:
 
 
 def together(table: Any, batch: Any) -> Any:
-    """The columns of a table and those that a batch adds, without the one that tells of deletions."""
-    names = set(table.names)
-    return pa.schema([*table, *(field for field in batch if field.name not in names and field.name != DELETED)])
+    """The columns of both, as wide as the wider, with the fields of both; without the one that tells of deletions."""
+    given = {field.name: field for field in batch if field.name != DELETED}
+    known = [field.with_type(_both(field.type, given.pop(field.name, field).type)) for field in table]
+    return pa.schema([*known, *given.values()])
+
+
+def _both(table: Any, batch: Any) -> Any:
+    """The type of a column that a table and a batch have."""
+    if table == batch:
+        return table
+    both = union(table, batch)
+    assert both is not None, "the batch was checked"
+    return both

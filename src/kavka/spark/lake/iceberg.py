@@ -9,12 +9,13 @@ import contextlib
 import random
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kavka.spark.lake.deletions import compact_deletions, not_deleted
 from kavka.spark.lake.files import Files, bins
 from kavka.spark.lake.history import FROM, key_of, of_keys, rewritten, together
 from kavka.spark.lake.table import (
@@ -146,7 +147,8 @@ class Iceberg:
             versions = pa.Table.from_pylist([*kept, *found.rows], together(there.schema, given.schema))
             change.append(versions, snapshot_properties=told)
             return
-        order = [*upsert.key, upsert.order_by]
+        given = not_deleted(self._files.root, upsert, given)
+        keys, order = given.select(list(upsert.key)), [*upsert.key, upsert.order_by]
         existing = table.scan(row_filter=key_filter(keys), selected_fields=tuple(order)).to_arrow()
         known = pa.schema([given.schema.field(name) for name in order])
         won = replacement(upsert, existing.select(order).cast(known), given)
@@ -160,38 +162,71 @@ class Iceberg:
         self._files.remove(staged.removeprefix(self._files.root).lstrip("/"))
 
     def compact(self, target_bytes: int) -> Compacted:
-        """Make few large files of many small ones; one snapshot replaces the old files by the new."""
-        from pyiceberg.io.pyarrow import parquet_files_to_data_files
+        """Make few large files of many small ones; one snapshot replaces the old files by the new.
 
+        Batches may be added meanwhile. A group of files of which one is gone by then is left as it is.
+        """
+        from pyiceberg.exceptions import CommitFailedException
+
+        table = self._table()
+        if self._spec.upsert is not None:
+            compact_deletions(self._files.root)
+        old = {file.file_path: file for file in _data_files(table)}
+        merged = self._merged(table, list(old.values()), target_bytes)
+        failed: Exception | None = None
+        for attempt in range(ATTEMPTS):
+            if not merged:
+                return Compacted(len(old), len(old))
+            # The library would try again, and refuse whatever was added meanwhile.
+            table.metadata.properties["commit.retry.num-retries"] = "0"
+            try:
+                self._replace(table, merged, old)
+            except CommitFailedException as error:
+                failed = error
+                time.sleep(random.uniform(0, 0.05 * (attempt + 1)))
+            else:
+                return Compacted(len(old), len(old) - sum(map(len, merged.values())) + len(merged))
+            table = self._table()
+            old = {file.file_path: file for file in _data_files(table)}
+            merged = {path: group for path, group in merged.items() if old.keys() >= set(group)}
+        raise LakeError(f"Iceberg table {self._name} at {self._spec.path}: the commit failed: {failed}")
+
+    def _merged(self, table: Table, files: Sequence[Any], target_bytes: int) -> dict[str, list[str]]:
+        """Write large files, and say which small ones each of them is made of."""
+        schema = _without_ids(table.schema().as_arrow())
+        merged = {}
+        for partition in sorted({str(file.partition) for file in files}):
+            here = [(file.file_path, file.file_size_in_bytes) for file in files if str(file.partition) == partition]
+            for group in bins(sorted(here), target_bytes):
+                self._refuse_renamed(table, group)
+                path = f"data/compact-{uuid.uuid4().hex[:12]}.parquet"
+                self._files.merge([self._relative(each) for each in group], path, schema)
+                merged[self._files.uri(path)] = group
+        return merged
+
+    def _replace(self, table: Table, merged: Mapping[str, list[str]], old: Mapping[str, Any]) -> None:
+        """Put large files in the place of small ones, in the snapshot that the table was opened at, and no other."""
+        from pyiceberg.io.pyarrow import parquet_files_to_data_files
+        from pyiceberg.table import TableProperties
+
+        with table.transaction() as change:
+            if table.name_mapping() is None:  # rows that were merged have ids in their files, and these have none
+                names = table.schema().name_mapping.model_dump_json()
+                change.set_properties({TableProperties.DEFAULT_NAME_MAPPING: names})
+            with change.update_snapshot().overwrite() as snapshot:
+                for file in parquet_files_to_data_files(table.io, table.metadata, iter(merged)):
+                    snapshot.append_data_file(file)
+                for group in merged.values():
+                    for path in group:
+                        snapshot.delete_data_file(old[path])
+
+    def _table(self) -> Table:
+        """The table as it is now, if it can be compacted."""
         table = self._open()
         if table is None:
             raise LakeError(f"there is no Iceberg table {self._name} at {self._spec.path}")
         self._refuse_deletes(table)
-        old = [task.file for task in table.scan().plan_files()]
-        by_path = {file.file_path: file for file in old}
-        schema = table.schema().as_arrow()
-        groups = [
-            group
-            for partition in {str(file.partition) for file in old}
-            for group in bins(
-                sorted((file.file_path, file.file_size_in_bytes) for file in old if str(file.partition) == partition),
-                target_bytes,
-            )
-        ]
-        if not groups:
-            return Compacted(len(old), len(old))
-        merged = []
-        for group in groups:
-            path = f"data/compact-{uuid.uuid4().hex[:12]}.parquet"
-            self._files.merge([self._relative(old_path) for old_path in group], path, _without_ids(schema))
-            merged.append(self._files.uri(path))
-        with table.transaction() as change, change.update_snapshot().overwrite() as snapshot:
-            for file in parquet_files_to_data_files(table.io, table.metadata, iter(merged)):
-                snapshot.append_data_file(file)
-            for group in groups:
-                for path in group:
-                    snapshot.delete_data_file(by_path[path])
-        return Compacted(len(old), len(old) - sum(map(len, groups)) + len(groups))
+        return table
 
     def _refuse_deletes(self, table: Table) -> None:
         """A file that is written anew would bring back the rows that other engines have deleted beside it."""
@@ -200,6 +235,17 @@ class Iceberg:
                 f"Iceberg table {self._name} at {self._spec.path} has delete files of another engine: compact it there "
                 "first (in Spark: CALL system.rewrite_data_files), and then here"
             )
+
+    def _refuse_renamed(self, table: Table, group: Sequence[str]) -> None:
+        """Files are merged by the names of columns: one of before another engine changed these would lose values."""
+        for path in group:
+            schema = pq.read_schema(self._files.at(self._relative(path)), filesystem=self._files.system)
+            if found := renamed(table, schema):
+                raise LakeError(
+                    f"Iceberg table {self._name} at {self._spec.path}: column {found} has another name now, or "
+                    "its name is another column's: compact it with the engine that did that (in Spark: CALL "
+                    "system.rewrite_data_files), and then here"
+                )
 
     def vacuum(self, older_than_ms: int, *, dry: bool) -> Vacuumed:
         """Expire snapshots that are older, and delete files that no snapshot has and that are older, too."""
@@ -343,6 +389,42 @@ def _data_files(table: Table) -> list[Any]:
         if manifest.content == ManifestContent.DATA
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
     ]
+
+
+def renamed(table: Table, schema: Any) -> str | None:
+    """The first column of a file that the table has under another name, by the ids of columns."""
+    mapped = dict(_mapped(table.name_mapping() or ()))
+    now = table.schema()
+    names = set(now.column_names)
+    for path, column in _columns(schema):
+        told = (column.metadata or {}).get(b"PARQUET:field_id")
+        id_ = mapped.get(path) if told is None else int(told)
+        called = None if id_ is None else now.find_column_name(id_)
+        if id_ is not None and called != path and (called is not None or path in names):
+            return path
+    return None
+
+
+def _mapped(mapping: Iterable[Any], above: str = "") -> Iterator[tuple[str, int]]:
+    """The ids that a table gives to columns of files without ids, by their paths."""
+    for each in mapping:
+        for name in each.names:
+            if each.field_id is not None:
+                yield above + name, each.field_id
+            yield from _mapped(each.fields, f"{above}{name}.")
+
+
+def _columns(fields: Iterable[Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Columns and what is in them, by their paths as Iceberg names them."""
+    for column in fields:
+        path, kind = above + column.name, column.type
+        yield path, column
+        if pa.types.is_struct(kind):
+            yield from _columns(kind, f"{path}.")
+        elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+            yield from _columns([kind.value_field.with_name("element")], f"{path}.")
+        elif pa.types.is_map(kind):
+            yield from _columns([kind.key_field.with_name("key"), kind.item_field.with_name("value")], f"{path}.")
 
 
 def _without_ids(schema: Any) -> Any:

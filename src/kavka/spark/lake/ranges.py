@@ -6,6 +6,7 @@ they wrote. Marks name topics by their ids: a topic that was deleted and created
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -20,6 +21,7 @@ Spans = Mapping[TopicPartition, Span]
 _STREAM: Final = "kavka-stream"
 _ENDS: Final = "kavka-stream-end"
 _BACKFILL: Final = "kavka-backfill"
+_TOPIC: Final = "kavka-topic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,26 @@ def stream_marks(table: LakeTable, origin: Origin, batch: int) -> Marks:
     moved = {tp: end for tp, end in now.ends.items() if there.get(tp) != end and now.starts.get(tp) != end}
     marks.update({_end(flow, tp, ids): end for tp, end in moved.items()})
     return Marks(marks, {_end(flow, tp, ids): there.get(tp) for tp in moved})
+
+
+def topic_marks(table: LakeTable, flow: str, ids: Mapping[str, str]) -> dict[str, int]:
+    """The marks that say by the offsets of which topics rows are merged; LakeError if one of them is another one now.
+
+    A topic that was created anew begins at offset 0: its rows would come before those that the table has.
+    """
+    now = {f"{_TOPIC}/{flow}/{topic}": _number(topic_id) for topic, topic_id in ids.items()}
+    known = table.marks(now)
+    for topic, name in zip(ids, now, strict=True):
+        if known.get(name, now[name]) != now[name]:
+            raise LakeError(
+                f"flow {flow}: topic {topic!r} was deleted and created anew, and the offsets that rows are merged by "
+                "begin again: give the flow another table, or merge by another column (`order_by`)"
+            )
+    return {name: value for name, value in now.items() if name not in known}
+
+
+def _number(topic_id: str) -> int:
+    return int.from_bytes(hashlib.sha256(topic_id.encode()).digest()[:7])
 
 
 def without(span: Span, done: Sequence[Span]) -> list[Span]:

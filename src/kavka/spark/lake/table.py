@@ -14,6 +14,8 @@ Format = Literal["delta", "iceberg", "parquet"]
 FORMATS: Final = ("delta", "iceberg", "parquet")
 ATTEMPTS: Final = 10
 """How often a commit is tried that others come before."""
+_INTEGERS: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_FLOATS: Final = (pa.float32(), pa.float64())
 
 
 class LakeError(RuntimeError):
@@ -216,16 +218,16 @@ def union(left: Any, right: Any) -> Any | None:
     if pa.types.is_list(left) and pa.types.is_list(right):
         both = union(left.value_type, right.value_type)
         return None if both is None else pa.list_(pa.field("element", both))
-    if pa.types.is_map(left) and pa.types.is_map(right) and left.key_type == right.key_type:
+    if pa.types.is_map(left) and pa.types.is_map(right) and union(left.key_type, right.key_type) == left.key_type:
         both = union(left.item_type, right.item_type)
         return None if both is None else pa.map_(left.key_type, both)
     return _wider(left, right)
 
 
 def _wider(left: Any, right: Any) -> Any | None:
-    for small, large in ((pa.int32(), pa.int64()), (pa.float32(), pa.float64())):
-        if {left, right} == {small, large}:
-            return large
+    for kinds in (_INTEGERS, _FLOATS):
+        if left in kinds and right in kinds:
+            return kinds[max(kinds.index(left), kinds.index(right))]
     if pa.types.is_decimal(left) and pa.types.is_decimal(right) and left.scale == right.scale:
         return pa.decimal128(max(left.precision, right.precision), left.scale)
     return None
@@ -260,8 +262,6 @@ def _plain(kind: Any) -> Any:
         return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(field.name, _plain(field.type)) for field in kind])
-    if pa.types.is_int8(kind) or pa.types.is_int16(kind):
-        return pa.int32()  # Iceberg has no smaller one
     return kind
 
 

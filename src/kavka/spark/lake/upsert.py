@@ -53,11 +53,18 @@ def with_keys(frame: DataFrame, names: Sequence[str]) -> DataFrame:
 
 
 def latest(frame: DataFrame, upsert: Upsert) -> DataFrame:
-    """One row for each key of a batch, the last by order; a key that is null fails the query."""
+    """One row for each key of a batch, the last by order.
+
+    A key that is null fails the query, and a deletion without a place in the order, which would delete nothing.
+    """
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
     frame = with_keys(frame, upsert.key)
+    if DELETED in frame.columns:
+        lost = f.raise_error(f.lit(f"column {upsert.order_by} is null in a row that deletes: order by another column"))
+        bad = f.col(DELETED) & f.col(upsert.order_by).isNull()
+        frame = frame.withColumn(DELETED, f.when(bad, lost.cast("boolean")).otherwise(f.col(DELETED)))
     order = [f.col(upsert.order_by).desc_nulls_last()]
     if OFFSET in frame.columns and upsert.order_by != OFFSET:
         order.append(f.col(OFFSET).desc_nulls_last())
@@ -84,19 +91,38 @@ class Replacement:
 
 def replacement(upsert: Upsert, existing: Any, batch: Any) -> Replacement:
     """What a batch with one row for each key changes, by the keys and orders of the rows that the table has of them."""
+    won = _not_older(upsert, existing, batch)
+    rows = batch.take(pc.unique(won.column(_ROW)))  # a table of before its upserts may have several rows of a key
+    if DELETED in rows.column_names:
+        rows = rows.filter(pc.invert(pc.fill_null(rows.column(DELETED), False))).drop_columns([DELETED])
+    return Replacement(won.filter(pc.fill_null(won.column(_THERE), False)).select(list(upsert.key)), rows)
+
+
+def not_older(upsert: Upsert, known: Any, batch: Any) -> Any:
+    """The rows of a batch that do not come before what is known of their keys."""
+    return batch.take(_not_older(upsert, known, batch).column(_ROW))
+
+
+def _not_older(upsert: Upsert, known: Any, batch: Any) -> Any:
     keys, order = list(upsert.key), upsert.order_by
-    known = existing.select([*keys, order]).rename_columns([*keys, _KNOWN])
+    known = known.select([*keys, order]).rename_columns([*keys, _KNOWN])
     known = known.append_column(_THERE, pc.is_valid(known.column(keys[0])))
     # Rows are joined by their numbers: a join takes no columns of structs, lists or maps.
     numbered = batch.select([*keys, order]).append_column(_ROW, pa.array(range(len(batch)), pa.int64()))
     both = numbered.join(known, keys, join_type="left outer")
     given, there = both.column(order), both.column(_KNOWN)
-    wins = pc.fill_null(pc.or_kleene(pc.is_null(there), pc.greater_equal(given, there)), False)
-    won = both.filter(wins)
-    rows = batch.take(won.column(_ROW))
-    if DELETED in rows.column_names:
-        rows = rows.filter(pc.invert(pc.fill_null(rows.column(DELETED), False))).drop_columns([DELETED])
-    return Replacement(won.filter(pc.fill_null(won.column(_THERE), False)).select(keys), rows)
+    return both.filter(pc.fill_null(pc.or_kleene(pc.is_null(there), pc.greater_equal(given, there)), False))
+
+
+def first_key_filter(upsert: Upsert, batch: Any) -> Any:
+    """For a dataset of Delta's files: the rows that may have keys of a batch, by the first column of the key."""
+    column, values = pc.field(upsert.key[0]), pc.unique(batch.column(upsert.key[0]))
+    kind = values.type
+    if not (pa.types.is_integer(kind) or pa.types.is_temporal(kind)):
+        # No file is left out by its bounds. Those that delta-rs has merged say that their texts are views, which Arrow
+        # compares with nothing, and know fewer digits of large decimals than these have.
+        column = column.cast(kind)
+    return column.isin(values)
 
 
 def key_filter(keys: Any) -> Any:

@@ -6,13 +6,15 @@ Spark owns the tables then: a flow into a table becomes a streaming table of Spa
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Final
 
 from kavka.spark.java import java_home
-from kavka.spark.pipelines.spec import Pipeline
+from kavka.spark.pipelines.flows import upserts
+from kavka.spark.pipelines.spec import Pipeline, SpecError
 from kavka.spark.session import LOCAL_DEFAULTS
 
 _YAML: Final = """\
@@ -38,14 +40,13 @@ pipeline = load(Path({folder!r}), {bootstrap!r})
 
 
 def define(flow):
-    def frame():
-        return streaming_frame(spark, pipeline, flow)
-
+    frame = streaming_frame(spark, pipeline, flow)  # not in a query function, where no schema may be asked for
     if flow.sink.topic is None:
-        dp.table(frame, name=flow.name)
+        dp.table(lambda: frame, name=flow.name)
         return
+    records = as_records(frame, flow.sink.format)
     dp.create_sink(flow.name, "kavka", sink_settings(pipeline, flow.sink))
-    dp.append_flow(target=flow.name, name=flow.name)(lambda: as_records(frame(), flow.sink.format))
+    dp.append_flow(target=flow.name, name=flow.name)(lambda: records)
 
 
 for each in pipeline.flows:
@@ -55,6 +56,9 @@ for each in pipeline.flows:
 
 def write_project(pipeline: Pipeline) -> Path:
     """Write what `spark-pipelines` reads; returns its spec."""
+    merged = next((flow.name for flow in pipeline.flows if upserts(flow)), None)
+    if merged is not None:
+        raise SpecError(f"flow {merged} has upserts: a Spark Declarative Pipeline would add its rows, deletions too")
     folder = pipeline.folder / ".kavka" / "declarative"
     storage = folder / "storage"
     storage.mkdir(parents=True, exist_ok=True)
@@ -78,12 +82,13 @@ def run_declarative(pipeline: Pipeline, master: str, *, dry: bool = False) -> in
         **pipeline.spark,
     }
     program = Path(sys.executable).with_name("spark-pipelines")
-    command = [str(program), "dry-run" if dry else "run", "--spec", str(spec), "--master", master]
-    for name, value in settings.items():
-        command += ["--conf", f"{name}={value}"]
+    command = [str(program), "dry-run" if dry else "run", "--spec", str(spec), "--remote", master]
+    told = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
     environment = {
         **os.environ,
         "JAVA_HOME": str(java_home()),
+        # Of settings on the command line Spark's program passes on some ten, whichever they are.
+        "PYSPARK_SUBMIT_ARGS": shlex.join([*told, "pyspark-shell"]),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }

@@ -105,7 +105,11 @@ def enveloped(schema: str | None) -> str:
 
 
 def changes(frame: DataFrame, origin: Sequence[Column], *, wrapped: bool) -> DataFrame:
-    """The rows of Debezium's messages: what is there after a change, or was before a deletion."""
+    """The rows of Debezium's messages: what is there after a change, or was before a deletion.
+
+    A value that tells of no row fails the query: a table would be truncated, lack a deletion, or be fed with something
+    else than Debezium's messages, and nobody would know.
+    """
     from pyspark.sql import functions
 
     def part(name: str) -> Column:
@@ -114,7 +118,23 @@ def changes(frame: DataFrame, origin: Sequence[Column], *, wrapped: bool) -> Dat
 
     gone = part("op") == "d"
     row = functions.when(gone, part("before")).otherwise(part("after"))
-    told = frame.withColumn("_row", row).where(functions.col("_row").isNotNull())  # tombstones say it once more
+    # Tombstones say it once more, and `m` is a message of the database that has nothing to do with a row.
+    told = frame.where(functions.col("value").isNotNull() & ~part("op").eqNullSafe("m")).withColumn("_row", row)
+    lost = functions.raise_error(
+        functions.concat_ws(
+            " ",
+            functions.lit("the value of"),
+            functions.concat_ws("-", "topic", functions.col("partition").cast("string")),
+            functions.lit("at offset"),
+            functions.col("offset").cast("string"),
+            functions.lit("is a change of Debezium's without a row: op is"),
+            functions.coalesce(part("op"), functions.lit("null")),
+        )
+    )
+    kind = told.schema["_row"].dataType
+    told = told.withColumn(
+        "_row", functions.when(functions.col("_row").isNull(), lost.cast(kind)).otherwise(told["_row"])
+    )
     return told.select(
         "_row.*",
         *origin,

@@ -14,12 +14,12 @@ from kavka.client.blocking import Client
 from kavka.kernels.arrow import MAX_OFFSET, RecordColumns
 from kavka.model.errors import KafkaError
 from kavka.spark import reading
-from kavka.spark.brokers import OffsetBounds, PlanningClient
+from kavka.spark.brokers import OffsetBounds, PlanningClient, bounds_of
 from kavka.spark.columns import decode_batch
 from kavka.spark.connecting import connection_options
 from kavka.spark.lake.table import Compacted, TableSpec, Vacuumed, open_table
 from kavka.spark.offsets import Range, continued, from_json, plan
-from kavka.spark.options import SourceOptions, source_options
+from kavka.spark.options import AT_LEAST_ONCE, EXACTLY_ONCE, SourceOptions, source_options
 from kavka.spark.pipelines.flows import source_settings
 from kavka.spark.pipelines.progress import STATUS
 from kavka.spark.pipelines.running import is_running
@@ -29,8 +29,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEFAULT_TARGET: Final = 128 << 20
-_OF_THE_CLUSTER: Final = ("leader.replication.", "follower.replication.", "remote.", "local.retention.")
-"""Settings of topics that tell of brokers, or need a store that another cluster need not have."""
+_OF_THE_CLUSTER: Final = (
+    "leader.replication.",
+    "follower.replication.",
+    "remote.",
+    "local.retention.",
+    "min.insync.replicas",
+    "unclean.leader.election.enable",
+    "message.timestamp.",
+)
+"""Settings of topics that tell of brokers, need what another cluster need not have, or would change a copy's times."""
+# A hash passes over what is null: it is told, so that a key is no value. The sum is more than a bigint holds.
+_TOLD: Final = (
+    "key IS NULL, value IS NULL, transform(headers, each -> struct(each.key, each.value IS NULL, each.value))"
+)
+CONTENT: Final = f"sum(cast(xxhash64({_TOLD}, key, value, timestamp) AS decimal(38, 0)))"
+"""A number that all records have a part in, whatever their offsets and order."""
 
 
 def compact(pipeline: Pipeline, target_bytes: int = DEFAULT_TARGET) -> dict[str, Compacted]:
@@ -112,11 +126,18 @@ def mirror(
     checkpoint: str,
     *,
     once: bool,
+    compression: str = "none",
+    exactly_once: bool = False,
 ) -> Any:
-    """Copy topics to another cluster (or to other names), keeping keys, headers, partitions and times."""
+    """Copy topics to another cluster (or to other names), keeping keys, headers, partitions and times.
+
+    At least once, or exactly once; what was committed alone.
+    """
     from pyspark.sql import functions
 
-    options = {"startingOffsets": "earliest", "includeHeaders": "true", **source}
+    # An aborted record would be one like any other on the other side.
+    given = {"startingOffsets": "earliest", "includeHeaders": "true", "kafka.isolation.level": "read_committed"}
+    options = {**given, **source}
     create_targets(source_options(options, streaming=True), target, rename)
     frame = spark.readStream.format("kavka").options(**options).load()
     named = functions.col("topic")
@@ -127,6 +148,8 @@ def mirror(
         .writeStream.format("kavka")
         .options(**connection_options(target))
         .option("useTimestampColumn", "true")
+        .option("kafka.compression.type", compression)
+        .option("delivery", EXACTLY_ONCE if exactly_once else AT_LEAST_ONCE)
         .option("checkpointLocation", checkpoint)
         .queryName("mirror")
     )
@@ -183,6 +206,45 @@ def topic_configs(bootstrap: str, names: Mapping[str, str]) -> dict[str, dict[st
 
 
 @dataclass(frozen=True, slots=True)
+class Compared:
+    """A partition, and how many records it has on either side of a mirror."""
+
+    topic: str
+    partition: int
+    records: int
+    copied: int
+    equal: bool
+    """Whether their keys, values, headers and times are the same, whatever their offsets and order."""
+
+
+def compare(spark: SparkSession, source: Mapping[str, str], target: str, rename: Mapping[str, str]) -> list[Compared]:
+    """Whether topics and their copies have the same committed records, partition by partition."""
+    topics = [topic.strip() for topic in source["subscribe"].split(",")]
+    copies = {rename.get(topic, topic): topic for topic in topics}
+    if len(copies) < len(set(topics)):
+        raise SpecError("two topics have one copy: it is like none of them")
+    there = _contents(spark, {**source, "subscribe": ",".join(topics)})
+    copied = _contents(spark, {**connection_options(target), "subscribe": ",".join(copies)})
+    by_source = {(copies[topic], partition): found for (topic, partition), found in copied.items()}
+    nothing = (0, None)
+    found = []
+    for place in sorted(there.keys() | by_source.keys()):
+        here, copy = there.get(place, nothing), by_source.get(place, nothing)
+        found.append(Compared(*place, here[0], copy[0], here == copy))
+    return found
+
+
+def _contents(spark: SparkSession, options: Mapping[str, str]) -> dict[tuple[str, int], tuple[int, Any]]:
+    """By topic and partition: how many committed records there are, and a number that all of them have a part in."""
+    from pyspark.sql import functions
+
+    given = {"includeHeaders": "true", "kafka.isolation.level": "read_committed", **options}
+    frame = spark.read.format("kavka").options(**given).load()
+    rows = frame.groupBy("topic", "partition").agg(functions.expr("count(*)"), functions.expr(CONTENT))
+    return {(row[0], row[1]): (row[2], row[3]) for row in rows.collect()}
+
+
+@dataclass(frozen=True, slots=True)
 class Verified:
     """What is in a range, and what is wrong with it."""
 
@@ -199,11 +261,7 @@ class Verified:
 def verify(spark: SparkSession, options: Mapping[str, str], pieces: int = 8) -> list[Verified]:
     """Read every batch of some topics in parallel: CRC, sizes, records, and whether offsets go on without gaps."""
     read = source_options(options, streaming=False)
-    brokers = PlanningClient(read)
-    try:
-        bounds = brokers.bounds()
-    finally:
-        brokers.close()
+    bounds = bounds_of(read)
     ranges = plan(bounds.earliest, bounds.latest, min_partitions=pieces)
     if not ranges:
         return []

@@ -7,13 +7,16 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from kavka.model.pipelines import BatchReport
 from kavka.spark.advice import BUSY, FULL, NO_SPACE, NO_WORKER, is_full_disk
-from kavka.spark.offsets import from_json
+from kavka.spark.offsets import reported
+from kavka.spark.pipelines.announcing import positions_of
 from kavka.spark.pipelines.flows import DEAD_LETTERS
 
 if TYPE_CHECKING:
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
         QueryStartedEvent,
         QueryTerminatedEvent,
     )
+
+    from kavka.spark.pipelines.announcing import Announcer
 
 STATUS: Final = ".kavka/status.json"
 
@@ -43,6 +48,11 @@ class Progress:
     seconds: float
     at: str
 
+    def report(self) -> BatchReport:
+        """For consoles."""
+        at = datetime.fromisoformat(self.at) if self.at else datetime.now(UTC)
+        return BatchReport(self.batch, self.rows, self.dead_letters, self.seconds, int(at.timestamp() * 1000))
+
     def line(self) -> str:
         """For people."""
         parts = [f"{self.flow} batch {self.batch}: {self.rows:,} rows in {self.seconds:.1f} s"]
@@ -61,8 +71,8 @@ def lag_between(end: Any, latest: Any) -> int | None:
     """How many offsets lie between where a query is and where its topics end."""
     if not end or not latest:
         return None
-    here, ids = from_json(json.loads(end) if isinstance(end, str) else end)
-    there, ids_now = from_json(json.loads(latest) if isinstance(latest, str) else latest)
+    here, ids = reported(end)
+    there, ids_now = reported(latest)
     anew = {topic for topic, each in ids_now.items() if ids.get(topic, each) != each}
     return sum(max(0, offset - (0 if tp.topic in anew else here.get(tp, 0))) for tp, offset in there.items())
 
@@ -87,9 +97,16 @@ def read_progress(document: Mapping[str, Any]) -> Progress:
 class Reporter(StreamingQueryListener):
     """Hears of every batch and passes it on; called by Spark from a thread of its own."""
 
-    def __init__(self, folder: Path, tell: Callable[[str], None], registry: CollectorRegistry | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        tell: Callable[[str], None],
+        registry: CollectorRegistry | None = None,
+        announcer: Announcer | None = None,
+    ) -> None:
         self._path = folder / STATUS
         self._tell = tell
+        self._announcer = announcer
         self._lock = threading.Lock()
         self._flows: dict[str, dict[str, Any]] = {}
         self._names: dict[str, str] = {}
@@ -101,15 +118,20 @@ class Reporter(StreamingQueryListener):
         name = event.name or str(event.id)
         self._names[str(event.id)] = name
         self._update(name, state="running")
+        if self._announcer is not None:
+            self._announcer.state(name, "running")
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         """A flow has finished a batch."""
-        progress = read_progress(json.loads(event.progress.json))
+        document = json.loads(event.progress.json)
+        progress = read_progress(document)
         if progress.rows or progress.batch == 0:
             self._tell(progress.line())
         if self._gauges is not None:
             self._gauges.set(progress)
         self._update(progress.flow, state="running", **{k: v for k, v in asdict(progress).items() if k != "flow"})
+        if self._announcer is not None:
+            self._announcer.batch(progress.flow, progress.report(), positions_of(document))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         """A flow has nothing to do."""
@@ -117,7 +139,10 @@ class Reporter(StreamingQueryListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
         """A flow has ended."""
         flow = self._names.pop(str(event.id), str(event.id))
-        self._update(flow, state="failed" if event.exception else "stopped")
+        state = "failed" if event.exception else "stopped"
+        self._update(flow, state=state)
+        if self._announcer is not None:
+            self._announcer.state(flow, state, one_line(RuntimeError(event.exception)) if event.exception else None)
         with self._ended:
             self._ended.notify_all()
 

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from kavka.spark.brokers import PlanningClient
+from kavka.spark.brokers import bounds_of
 from kavka.spark.dead_letters import OFFSET, PARTITION, TOPIC
 from kavka.spark.lake.feed import add_batch
 from kavka.spark.lake.table import Marks, open_table
@@ -19,7 +19,8 @@ from kavka.spark.offsets import to_json
 from kavka.spark.options import COLUMNS, ERROR, HEADERS, source_options
 from kavka.spark.pipelines.flows import decodes, source_settings, upserts
 from kavka.spark.pipelines.project import transformation
-from kavka.spark.pipelines.spec import Flow, Pipeline, SpecError
+from kavka.spark.pipelines.spec import Flow, Pipeline, Source, SpecError
+from kavka.spark.registry.access import URL
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -51,14 +52,10 @@ def replay(spark: SparkSession, pipeline: Pipeline, flow: Flow) -> Replayed:
         raise SpecError(f"flow {flow.name} does not decode values into a table with dead_letters: nothing to replay")
     if upserts(flow):
         raise SpecError(f"flow {flow.name} has upserts: a replay could bring back rows that were deleted since")
-    settings = {name: each for name, each in source_settings(pipeline, flow.source).items() if name not in _NOT_OURS}
-    settings |= {"subscribe": dead, "columns": ",".join((*COLUMNS, HEADERS, ERROR))}
+    _refuse_shared(pipeline, flow)
+    settings = letter_settings(pipeline, flow.source, dead)
     table = open_table(spec)
-    brokers = PlanningClient(source_options(settings, streaming=False))
-    try:
-        bounds = brokers.bounds()
-    finally:
-        brokers.close()
+    bounds = bounds_of(source_options(settings, streaming=False))
     names = {tp: f"{_REPLAY}/{flow.name}/{bounds.ids[tp.topic]}/{tp.partition}" for tp in bounds.latest}
     known = table.marks(names.values())
     start = {tp: max(bounds.earliest[tp], known.get(name, 0)) for tp, name in names.items()}
@@ -75,6 +72,26 @@ def replay(spark: SparkSession, pipeline: Pipeline, flow: Flow) -> Replayed:
     )
     rows = add_batch(spec, query, frame, 0 if last is None else last + 1, lambda _: marks)
     return Replayed(sum(bounds.latest[tp] - start[tp] for tp in start), rows)
+
+
+def letter_settings(pipeline: Pipeline, source: Source, dead: str) -> dict[str, str]:
+    """The options that read the letters of a source as it reads its topic."""
+    settings = {name: each for name, each in source_settings(pipeline, source).items() if name not in _NOT_OURS}
+    if URL in settings and source.topic is not None:
+        settings.setdefault("value.subject", f"{source.topic}-value")
+    return settings | {"subscribe": dead, "columns": ",".join((*COLUMNS, HEADERS, ERROR))}
+
+
+def _refuse_shared(pipeline: Pipeline, flow: Flow) -> None:
+    """A letter says of which record it is, not which flow could not read it: this one may have its row already."""
+    mine = flow.source
+    for other in pipeline.flows:
+        same = other.source.topic == mine.topic if mine.topic and other.source.topic else True
+        if other.name != flow.name and other.source.dead_letters == mine.dead_letters and same:
+            raise SpecError(
+                f"flows {flow.name} and {other.name} read the same records and have the same dead letters: nobody "
+                "knows whose they are. Give each flow its own, and a replay takes what comes from then on"
+            )
 
 
 def _shaped(flow: Flow, letters: DataFrame) -> DataFrame:

@@ -9,7 +9,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from kavka.spark.pipelines.announcing import Announcer
 from kavka.spark.pipelines.flows import start_query, streaming_frame
+from kavka.spark.pipelines.lineage import Lineage, LineageError, client_of
 from kavka.spark.pipelines.progress import Reporter, one_line
 from kavka.spark.pipelines.running import AlreadyRunningError, asked_restarts, running
 from kavka.spark.pipelines.spec import Pipeline
@@ -41,9 +43,16 @@ def session(pipeline: Pipeline, master: str) -> Iterator[SparkSession]:
 def run(pipeline: Pipeline, master: str, tell: Tell, *, once: bool = False) -> None:
     """Run every flow until it is done (`once`), fails, or the process is told to stop (SIGINT, SIGTERM)."""
     stopping = threading.Event()
-    with _alone(pipeline), _signals(stopping), session(pipeline, master) as spark:
-        reporter = Reporter(pipeline.folder, tell, _metrics(pipeline, tell))
+    with (
+        _alone(pipeline),
+        _signals(stopping),
+        _announcing(pipeline, tell) as announcer,
+        session(pipeline, master) as spark,
+    ):
+        reporter = Reporter(pipeline.folder, tell, _metrics(pipeline, tell), announcer)
         spark.streams.addListener(reporter)
+        if pipeline.lineage is not None:
+            spark.streams.addListener(Lineage(pipeline, _told_to(pipeline.lineage), tell))
         queries = {flow.name: start_query(spark, pipeline, flow, once=once) for flow in pipeline.flows}
 
         def restart(name: str) -> None:
@@ -61,6 +70,13 @@ def run(pipeline: Pipeline, master: str, tell: Tell, *, once: bool = False) -> N
         tell("stopped" if stopping.is_set() else "done: everything that was there has been read")
 
 
+def _told_to(lineage: str) -> Any:
+    try:
+        return client_of(lineage)
+    except LineageError as error:
+        raise PipelineError(str(error)) from None
+
+
 @contextlib.contextmanager
 def _alone(pipeline: Pipeline) -> Iterator[None]:
     try:
@@ -69,6 +85,12 @@ def _alone(pipeline: Pipeline) -> Iterator[None]:
             yield
     except AlreadyRunningError as error:
         raise PipelineError(str(error)) from None
+
+
+def _announcing(pipeline: Pipeline, tell: Tell) -> contextlib.AbstractContextManager[Announcer | None]:
+    if pipeline.status_topic is None:
+        return contextlib.nullcontext()
+    return Announcer(pipeline, pipeline.status_topic, tell)
 
 
 def dry_run(pipeline: Pipeline, master: str) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,16 +10,24 @@ from typing import Any, Final
 
 from kavka.client.providers import REFERENCE
 from kavka.client.security import SecuredBootstrap
+from kavka.model.pipelines import STATUS_TOPIC
 from kavka.spark.connecting import KAFKA, OptionError, bare_secret, is_security, with_providers
 from kavka.spark.lake.table import FORMATS, TableSpec
 from kavka.spark.lake.upsert import OFFSET, Upsert
-from kavka.spark.options import BY_REGISTRY
+from kavka.spark.options import BY_REGISTRY, STORE_OPTIONS
 from kavka.spark.registry.access import PREFIX, SECRETS, access_of
+from kavka.spark.tiers import credential_in, has_login
 
 FILE: Final = "pipeline.yaml"
 DEBEZIUM: Final = "debezium"
 JSON_SCHEMA: Final = "json-schema"
 MODES: Final = ("append", "update", "complete")
+
+
+_OF_CATALOG: Final = re.compile(
+    r"secret|password|credential|connection-string|authorization|access-key|account-key|token$"
+)
+"""What pyiceberg's names for secrets have in them."""
 
 
 class SpecError(ValueError):
@@ -82,6 +91,10 @@ class Pipeline:
     ship: tuple[str, ...] = ()
     registry: Mapping[str, str] = field(default_factory=dict)
     """The options by which flows reach a schema registry."""
+    status_topic: str | None = STATUS_TOPIC
+    """Where consoles are told how flows stand; None: nowhere."""
+    lineage: str | None = None
+    """The URL of an OpenLineage server, or `environment`: where OpenLineage's own settings say."""
 
     def flow(self, name: str | None) -> Flow:
         """The flow of a name, or the only one."""
@@ -132,6 +145,8 @@ def parse(document: Any, folder: Path, bootstrap: str | None = None) -> Pipeline
         spark=node.texts("spark"),
         ship=tuple(map(str, node.items("ship"))),
         registry=_registry(node),
+        status_topic=_status_topic(node),
+        lineage=_lineage(node),
     )
     node.done()
     _check_formats(pipeline)
@@ -150,6 +165,15 @@ def _secured(bootstrap: str, node: _Node) -> str:
     return SecuredBootstrap(bootstrap, with_providers(kafka))
 
 
+def _status_topic(node: _Node) -> str | None:
+    said = node.take("status_topic", STATUS_TOPIC)
+    if said is False:  # `off` in YAML
+        return None
+    if not isinstance(said, str) or not said:
+        raise SpecError(f"{node.place}.status_topic is the name of a topic, or off")
+    return said
+
+
 def _registry(node: _Node) -> dict[str, str]:
     """The options of a registry: its URL, or a mapping with that and more."""
     given = node.take("registry", None)
@@ -166,6 +190,13 @@ def _registry(node: _Node) -> dict[str, str]:
     return options
 
 
+def _lineage(node: _Node) -> str | None:
+    given = node.optional("lineage")
+    if given not in (None, "environment") and not str(given).startswith(("http://", "https://")):
+        raise SpecError(f"{node.place}.lineage is a URL of an OpenLineage server, or environment, not {given!r}")
+    return given
+
+
 def _check_formats(pipeline: Pipeline) -> None:
     for flow in pipeline.flows:
         wanting = flow.sink.format or (flow.source.format if flow.source.format == JSON_SCHEMA else None)
@@ -175,6 +206,8 @@ def _check_formats(pipeline: Pipeline) -> None:
 
 def _check_secrets(place: str, options: Mapping[str, str]) -> None:
     for name, value in options.items():
+        if name.lower() == STORE_OPTIONS and (credential := credential_in(value)):
+            raise SpecError(f"{place}: {credential} is a credential, and executors take those of their environment")
         bare = name in SECRETS and REFERENCE.search(value) is None
         if bare or (name.startswith(KAFKA) and bare_secret(name.removeprefix(KAFKA), value)):
             raise SpecError(
@@ -277,6 +310,13 @@ def _table(node: _Node, folder: Path) -> TableSpec:
         upsert=_upsert(node),
     )
     node.done()
+    for name, value in table.catalog.items():
+        if _OF_CATALOG.search(name.lower()) or has_login(value):
+            variable = name.upper().replace(".", "__").replace("-", "_")
+            raise SpecError(
+                f"{node.place}.catalog: {name} is a secret, and this file is read by many: leave it out, and set the "
+                f"environment variable PYICEBERG_CATALOG__KAVKA__{variable}"
+            )
     if table.upsert is not None and form == "parquet":
         raise SpecError(f"{node.place}: a table is delta or iceberg to have upserts; Parquet files are only added")
     if table.catalog and not table.name:

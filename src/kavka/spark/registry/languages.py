@@ -92,20 +92,18 @@ def _ids(registry: SchemaRegistry, schema: Schema, depth: int = 0) -> Iterator[t
 
 
 def _well_known(name: str, files: dict[str, Any]) -> None:
-    """Add a file that every Protobuf has, such as google/protobuf/timestamp.proto."""
-    import importlib
+    """Add a file that every registry has, such as google/protobuf/timestamp.proto."""
+    from kavka.client.schemas.known_files import KNOWN, known_file
 
-    from google.protobuf import descriptor_pb2
-
-    if name in files or not name.startswith("google/protobuf/"):
+    if name in files or not name.startswith(KNOWN):
         return
     try:
-        module = importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
+        file = known_file(name)
     except ImportError:
         raise SchemaError(f"the schema imports {name}, which is not there") from None
-    for needed in module.DESCRIPTOR.dependencies:
-        _well_known(needed.name, files)
-    files[name] = descriptor_pb2.FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
+    for needed in file.dependency:
+        _well_known(needed, files)
+    files[name] = file
 
 
 def message_names(descriptors: str) -> dict[tuple[int, ...], str]:

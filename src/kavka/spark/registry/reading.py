@@ -7,6 +7,7 @@ answer fails the task: what it knows is not known to be wrong.
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -98,8 +99,9 @@ class _ByRegistry(Rows):
             raise ValueError(found)
         return found(value)
 
+    @abstractmethod
     def _reader(self, id_: int, schema: Schema) -> Callable[[bytes], Any]:
-        raise NotImplementedError
+        """What reads the values that were written with a schema; raises SchemaError."""
 
 
 class AvroByRegistry(_ByRegistry):

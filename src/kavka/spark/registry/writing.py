@@ -21,13 +21,14 @@ from kavka.client.registry import IncompatibleSchema, RegisteredSchema, Schema
 from kavka.client.registry.blocking import SchemaRegistry
 from kavka.spark.connecting import OptionError
 from kavka.spark.options import ValueFormat
+from kavka.spark.protobuf_values import TIME, message_class
 from kavka.spark.registry.access import connected
 from kavka.spark.registry.fitting import avro_misfit, message_misfit
 from kavka.spark.registry.json_schema import schema_of
 from kavka.spark.registry.languages import first_message, message_names, readable, registered
-from kavka.spark.values import message_class
 
 Encode = Callable[[Any], bytes]
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def prepared(given: ValueFormat, kind: Any) -> ValueFormat:
@@ -171,6 +172,9 @@ def _zigzag(number: int) -> bytes:
 
 
 def _fill(message: Any, row: Any) -> None:
+    if message.DESCRIPTOR.full_name == TIME and isinstance(row, dt.datetime):
+        _fill_time(message, row)
+        return
     for field in message.DESCRIPTOR.fields:
         item = row.get(field.name)
         if item is None:
@@ -194,6 +198,13 @@ def _fill(message: Any, row: Any) -> None:
             _fill(target, item)
         else:
             setattr(message, field.name, _scalar(field, item))
+
+
+def _fill_time(message: Any, time: dt.datetime) -> None:
+    if time.tzinfo is None:
+        raise ValueError(f"{time} has no zone, and a Timestamp of Protobuf is a moment: cast the column to TIMESTAMP")
+    seconds, micros = divmod((time - _EPOCH) // dt.timedelta(microseconds=1), 1_000_000)
+    message.seconds, message.nanos = seconds, micros * 1000
 
 
 def _scalar(field: Any, item: Any) -> Any:

@@ -58,6 +58,8 @@ class Checks:
         """By epoch of the quorum: the node that leads it."""
         self._remembered: dict[int, Remembered] = {}
         """By node: what its disk remembers of elections."""
+        self._renames: dict[int, int] = {}
+        """By node: how often names had changed on its disk when that was last looked at."""
         self._began_with: dict[int, int] = {}
         """By epoch of the quorum: the high watermark when its leader was first seen."""
         self._metadata = CommittedMetadata()
@@ -104,6 +106,9 @@ class Checks:
     def _check_memory(self, sim_node: SimNode) -> None:
         """What a disk remembers never goes back to an earlier epoch, nor from one vote to another in the same epoch."""
         drive = sim_node.machine.drive
+        if self._renames.get(sim_node.id) == drive.renames:
+            return  # the file is replaced whole, by another with its name
+        self._renames[sim_node.id] = drive.renames
         file = drive.find(QUORUM_STATE)
         before = self._remembered.get(sim_node.id)
         if not isinstance(file, Inode) or (before is not None and before.file is file):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from kavka.client.admin import Admin
 from kavka.client.consumer import Consumer
+from kavka.client.dial import Transport
 from kavka.client.fetched import ConsumerRecord
 from kavka.client.group_consumer import GroupConsumer
 from kavka.client.pool import Pool
@@ -18,7 +19,7 @@ from kavka.model.errors import KafkaError, TopicAlreadyExists
 from kavka.model.types import TopicPartition, Uuid
 from kavka.testing.sim.machine import Process
 from kavka.testing.sim.network import Network, SimDial
-from kavka.testing.sim.node import BROKER_PORT
+from kavka.testing.sim.node import BROKER_PORT, SimNode
 
 if TYPE_CHECKING:
     from kavka.testing.sim.cluster import SimCluster
@@ -60,6 +61,10 @@ class SimClient:
         """Wait until processes have come to their end."""
         while any(process.alive for process in processes):  # noqa: ASYNC110  (no event is shared by several loops)
             await asyncio.sleep(0.05)
+
+    async def connect(self, node: SimNode, port: int, receiver: asyncio.BufferedProtocol) -> Transport:
+        """Connect to a node by oneself; raises NetworkException."""
+        return await self._network.connect(self.process, node.machine.address, port, receiver)
 
     def pool(self, port: int = BROKER_PORT, **options: Any) -> Pool:
         """The connections of one client."""

@@ -25,7 +25,7 @@ START_SECONDS: Final = 30.0
 TROUBLE_SECONDS: Final = 25.0
 SHORT_TROUBLE_SECONDS: Final = (6.0, 15.0)
 SMALL_SHARE: Final = 0.8
-"""How many of the runs have a few workloads and a short trouble: many small runs find more than a few large ones."""
+"""How many runs that draw workloads have few of them and a short trouble: small runs find more than large ones."""
 FEW: Final = (1, 1, 2, 3)
 CALM_SECONDS: Final = 120.0
 """How long a cluster may take to be well again once nothing hinders it."""
@@ -39,7 +39,6 @@ SETTINGS: Final = {
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
     "replica.lag.time.max.ms": "3000",
-    "replica.fetch.wait.max.ms": "300",
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
     "auto.create.topics.enable": "false",
@@ -73,6 +72,7 @@ SETTINGS: Final = {
     "log.cleaner.backoff.ms": "1000",
     "log.retention.check.interval.ms": "2000",
     "controlled.shutdown.enable": "true",
+    "controller.quorum.retry.backoff.ms": "200",
 }
 
 
@@ -86,6 +86,7 @@ class RunOutcome:
     digest: int
     elections: int
     faults: int
+    workloads: tuple[str, ...] = ()
     counts: dict[str, int] = field(default_factory=dict)
 
 
@@ -102,8 +103,9 @@ class SimCluster:
         count = nodes or chance.choice((3, 3, 4, 5))
         self._static = chance.random() < 0.2
         """Whether the configuration names the voters, and not the log: then they stay what they are."""
-        self._trouble_seconds = TROUBLE_SECONDS
-        self.workloads = [workload() for workload in (self._draw() if workloads is None else workloads)]
+        small = world.chance(SMALL_SHARE) and workloads is None
+        self._trouble_seconds = world.between(*SHORT_TROUBLE_SECONDS) if small else TROUBLE_SECONDS
+        self.workloads = [workload() for workload in (self._draw(small) if workloads is None else workloads)]
         self.bucket = Bucket()
         self.nodes = [
             SimNode(self.network, id_, self._settings(id_, count), self.bucket) for id_ in range(1, count + 1)
@@ -113,13 +115,12 @@ class SimCluster:
         self._stages: dict[Workload, str] = {}
         self._clients = 0
 
-    def _draw(self) -> Sequence[type[Workload]]:
+    def _draw(self, small: bool) -> Sequence[type[Workload]]:
         """What a run is to do, by chance: a little, or nearly everything."""
-        world, workloads = self.world, all_workloads()
-        if world.chance(SMALL_SHARE):
-            self._trouble_seconds = world.between(*SHORT_TROUBLE_SECONDS)
-            return world.random.sample(workloads, world.random.choice(FEW))
-        return [workload for workload in workloads if world.chance(workload.share)]
+        chance, workloads = self.world.random, all_workloads()
+        if small:
+            return chance.sample(workloads, chance.choice(FEW))
+        return [workload for workload in workloads if chance.random() < workload.share]
 
     def _settings(self, id_: int, count: int) -> dict[str, str]:
         address = f"10.0.0.{id_}"
@@ -190,6 +191,7 @@ class SimCluster:
             world.digest,
             self.checks.elections,
             self.faults.count,
+            tuple(type(workload).__name__ for workload in self.workloads),
             dict(sorted(counts.items())),
         )
 

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from kavka.model.errors import KafkaStorageError
 from kavka.quorum.driver import RaftDriver
 from kavka.testing.sim.node import SimNode
 
@@ -125,5 +126,9 @@ class CommittedMetadata(Committed):
             part = log.read(offset, READ_BYTES)
             return part.file.read_at(part.position, part.length) if part is not None else b""
 
-        if quorum.high_watermark > 0 and log.failed is None:
+        try:
+            failed = log.failed
+        except KafkaStorageError:
+            return  # a node that stops has closed it
+        if quorum.high_watermark > 0 and failed is None:
             self.compare(node, log.start_offset, min(quorum.high_watermark, log.end_offset), read, fail)

@@ -130,6 +130,8 @@ class Drive:
         self.root = Folder()
         self.capacity = capacity
         self.used = 0
+        self.renames = 0
+        """How often names of files have changed."""
         self.refusals = 0.0
         """How many of the next changes it refuses."""
         self.locks: set[str] = set()
@@ -137,6 +139,7 @@ class Drive:
     def lose_power(self, chance: random.Random) -> None:
         """Forget what was not forced."""
         self.root.lose_power(chance)
+        self.renames += 1
         self.locks.clear()
         self.used = _size_of(self.root)
 
@@ -298,6 +301,11 @@ class SimDisk:
             self.drive.refusals -= 1
             raise OSError(errno.EIO, os.strerror(errno.EIO), path)
 
+    def change(self, folder: Folder, names: dict[str, Inode | Folder | None]) -> None:
+        """Give names to files, or take them away."""
+        folder.change(names)
+        self.drive.renames += 1
+
     def write(self, inode: Inode, position: int, data: bytes, path: str) -> None:
         """Write as much as there is room for; raises OSError if that is not all."""
         self.refuse(path)
@@ -335,7 +343,7 @@ class SimDisk:
             return found
         inode = Inode()
         inode.modified_ms = self.now_ms()
-        folder.change({name: inode})
+        self.change(folder, {name: inode})
         return inode
 
     def read_file(self, path: str) -> bytes:
@@ -359,7 +367,7 @@ class SimDisk:
         replaced = folder.entries.get(name)
         if isinstance(replaced, Inode):
             self.drive.used -= len(replaced.data)
-        folder.change({f"{name}.tmp": None, name: temporary})
+        self.change(folder, {f"{name}.tmp": None, name: temporary})
         self.fsync_dir(directory)
 
     def listdir(self, path: str) -> list[str]:
@@ -404,7 +412,7 @@ class SimDisk:
             if found is None:
                 self.refuse(path)
                 found = Folder()
-                folder.change({part: found})
+                self.change(folder, {part: found})
             elif not isinstance(found, Folder):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), at)
             folder = found
@@ -424,10 +432,10 @@ class SimDisk:
         if isinstance(replaced, Inode) and replaced is not entry:
             self.drive.used -= len(replaced.data)
         if origin is goal:
-            origin.change({old: None, new: entry})
+            self.change(origin, {old: None, new: entry})
         else:
-            goal.change({new: entry})
-            origin.change({old: None})
+            self.change(goal, {new: entry})
+            self.change(origin, {old: None})
 
     def unlink(self, path: str) -> None:
         """Remove a file if it is there."""
@@ -439,14 +447,14 @@ class SimDisk:
             if isinstance(found, Folder):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
             self.drive.used -= len(found.data)
-            folder.change({name: None})
+            self.change(folder, {name: None})
 
     def remove_tree(self, path: str) -> None:
         """Remove a directory and all in it."""
         self.refuse(path)
         directory, name = _split(path)
         self.drive.used -= _size_of(self.drive.folder(path))
-        self.drive.folder(directory).change({name: None})
+        self.change(self.drive.folder(directory), {name: None})
 
     def fsync_dir(self, path: str) -> None:
         """Make the names in a directory safe."""

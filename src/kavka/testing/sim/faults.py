@@ -14,6 +14,8 @@ from kavka.testing.sim.store import TROUBLE
 if TYPE_CHECKING:
     from kavka.testing.sim.cluster import SimCluster
 
+PEACE_SECONDS: Final = (0.2, 3.0)
+"""From one fault to the next."""
 PAUSE_SECONDS: Final = (0.3, 4.0)
 SKEW_MS: Final = 5_000
 
@@ -98,7 +100,7 @@ class Faults:
         self.count += 1
         self.done.append(f"{self._world.now:.3f} {act.__name__.strip('_')}")
         act()
-        self._world.after(self._world.between(0.2, 4), self._next)
+        self._world.after(self._world.between(*PEACE_SECONDS), self._next)
 
     def _some(self) -> SimNode:
         return self._world.random.choice(self._cluster.nodes)

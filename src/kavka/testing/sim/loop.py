@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import heapq
 from asyncio import events
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from concurrent.futures import Executor
@@ -56,25 +57,16 @@ class VirtualTask(asyncio.Task[Any]):
         return self.number
 
 
-class _NoSelector:
-    """Nothing happens to descriptors but what is told by `readable`."""
-
-    @staticmethod
-    def select(timeout: float | None) -> list[Any]:
-        """Nothing is ready, and nobody waits."""
-        return []
-
-
 class VirtualLoop(asyncio.BaseEventLoop):
     """A loop that runs one turn when it is told to."""
 
     _ready: Any
     _scheduled: Any
+    _timer_cancelled_count: int
 
     def __init__(self, driver: LoopDriver) -> None:
         super().__init__()
         self._driver = driver
-        self._selector = _NoSelector()
         self._numbers = 0
         self._readers: dict[int, events.Handle] = {}
         self.set_task_factory(self._make_task)
@@ -95,13 +87,26 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def next_timer(self) -> float | None:
         """The loop's time at which the next timer is due."""
         scheduled = self._scheduled
-        return scheduled[0].when() if scheduled else None
+        while scheduled and scheduled[0]._cancelled:  # nobody wants a turn for it
+            self._timer_cancelled_count -= 1
+            heapq.heappop(scheduled)._scheduled = False
+        return scheduled[0]._when if scheduled else None
 
     def turn(self) -> None:
-        """Run what is due now, once."""
+        """Run what is due now, once: asyncio's own way to do so, without what watches descriptors and the time."""
+        ready = self._ready
+        now, timer = self.time(), self.next_timer
+        while timer is not None and timer <= now:
+            handle = heapq.heappop(self._scheduled)
+            handle._scheduled = False
+            ready.append(handle)
+            timer = self.next_timer
         events._set_running_loop(self)
         try:
-            self._run_once()  # type: ignore[attr-defined]
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if not handle._cancelled:
+                    handle._run()
         finally:
             events._set_running_loop(None)
 
@@ -191,9 +196,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
             return False
         handle.cancel()
         return True
-
-    def _process_events(self, event_list: list[Any]) -> None:
-        """There are none."""
 
     def _write_to_self(self) -> None:
         """Nobody sleeps who would have to be woken."""

@@ -21,6 +21,7 @@ from kavka.storage.disk import Disk
 from kavka.testing.sim.disk import SimDisk
 from kavka.testing.sim.machine import Process, SimMachine
 from kavka.testing.sim.network import Network, SimDial
+from kavka.testing.sim.registry import SimRegistryFace
 from kavka.testing.sim.store import Bucket, way_to
 
 DATA: Final = "/data"
@@ -101,7 +102,9 @@ class SimNode:
         ports = Ports(partial(self.network.listen, process), compact_here, chance.randbytes, chance)
         dial = SimDial(self.network, process)
         store = way_to(self._bucket, process)
-        self.node = WatchedNode(self.config, process.disk, process, dial, store=store, ports=ports)
+        self.node = WatchedNode(
+            self.config, process.disk, process, dial, store=store, ports=ports, registry_face=SimRegistryFace
+        )
         stopping = self._stopping = asyncio.Event()
 
         def ready(report: ReadyReport) -> None:

@@ -83,6 +83,10 @@ class BucketView:
             await self._pass()
             self._bucket.objects.pop(key, None)
 
+    async def abandoned(self, *, remove: bool) -> list[ObjectInfo]:
+        """Nothing: an object is put whole or not at all."""
+        return []
+
     def _info(self, key: str) -> ObjectInfo:
         found = self._find(key)
         return ObjectInfo(key, len(found.data), found.put_ms)

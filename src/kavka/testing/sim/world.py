@@ -46,7 +46,7 @@ class World:
 
     def at(self, when: float, action: Action) -> None:
         """Do something at a time, which may not be over."""
-        heapq.heappush(self._agenda, (max(when, self.now), next(self._numbers), action))
+        heapq.heappush(self._agenda, (when if when > self.now else self.now, next(self._numbers), action))
 
     def after(self, delay: float, action: Action) -> None:
         """Do something in a while."""
@@ -78,14 +78,14 @@ class World:
 
     def run_until(self, when: float, enough: Callable[[], bool] | None = None) -> bool:
         """Let everything happen that is due up to a time, or until there was enough; whether there was."""
-        agenda = self._agenda
+        agenda, next_ = self._agenda, heapq.heappop
         while agenda and agenda[0][0] <= when:
             if enough is not None and enough():
                 return True
-            self.now, _, action = heapq.heappop(agenda)
+            self.now, _, action = next_(agenda)
             self.events += 1
-            if int(self.now) != self._second:
-                self._second, self._events_before = int(self.now), self.events
+            if self.now >= self._second:
+                self._second, self._events_before = int(self.now) + 1, self.events
             elif self.events - self._events_before > MAX_EVENTS_PER_SECOND:
                 raise RuntimeError(f"time stands still at {self.now:.6f} s of seed {self.seed}, last with {action}")
             action()

@@ -88,6 +88,9 @@ class ObjectStore(Protocol):
     async def delete(self, keys: Sequence[str]) -> None:
         """Remove objects, in this order; those that are not there are no error."""
 
+    async def abandoned(self, *, remove: bool) -> list[ObjectInfo]:
+        """What uploads have left whose writer died amid them, and no listing shows; removed if that is asked for."""
+
 
 async def list_objects(store: ObjectStore, prefix: str = "") -> AsyncIterator[ObjectInfo]:
     """All objects in a folder, by key."""

@@ -2,7 +2,8 @@
 
 Known of obstore 0.12, and kept from whoever calls: a range that starts at or after the end is a GenericError (several
 ranges: a panic, which is a BaseException, so several are never asked for); one that ends after it is cut; deleting a
-missing key is an error on some stores. Its own retries are off: `guard` has ours.
+missing key is an error on some stores; an option that Google's does not know is a panic. Its own retries are off:
+`guard` has ours.
 """
 
 from __future__ import annotations
@@ -48,11 +49,13 @@ def open_cloud(url: str, options: dict[str, str] | None = None) -> CloudStore:
     try:
         if url.startswith("memory:"):
             return CloudStore(from_url("memory:///"))
-        client = {"timeout": timedelta(minutes=10), "connect_timeout": timedelta(seconds=5)}
-        if (options or {}).get("endpoint", "").startswith("http://"):
-            client["allow_http"] = True  # type: ignore[assignment]
-        made: Any = from_url(url, config=options or None, client_options=client, retry_config=_RETRIES_OFF)  # type: ignore[call-overload]
-    except Exception as error:
+        config = dict(options or {})
+        plain = config.pop("allow_http", "false") == "true" or config.get("endpoint", "").startswith("http://")
+        client: Any = {"timeout": timedelta(minutes=10), "connect_timeout": timedelta(seconds=5), "allow_http": plain}
+        made: Any = from_url(url, config=config or None, client_options=client, retry_config=_RETRIES_OFF)  # type: ignore[call-overload]
+    except _OURS:
+        raise
+    except BaseException as error:  # an option that it does not know is a panic, for some clouds
         raise InvalidConfig(f"{url} cannot be opened: {error}") from error
     return CloudStore(made)
 
@@ -101,7 +104,8 @@ class CloudStore:
         with _typed_errors():
             pages = obstore.list(self._store, prefix or None, offset=after or None, chunk_size=_PAGE)
             async for page in pages:
-                return sorted(_info(meta) for meta in page)
+                if found := [info for info in map(_info, page) if info.key > after]:  # some servers ignore the offset
+                    return sorted(found)
         return []
 
     async def delete(self, keys: Sequence[str]) -> None:
@@ -109,6 +113,10 @@ class CloudStore:
         for key in keys:
             with suppress(ObjectNotFound), _typed_errors():
                 await obstore.delete_async(self._store, key)
+
+    async def abandoned(self, *, remove: bool) -> list[ObjectInfo]:
+        """Nothing: the parts of a large object that was cut off are the bucket's own rules' to remove."""
+        return []
 
 
 def _info(meta: Any) -> ObjectInfo:

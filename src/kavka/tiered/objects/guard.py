@@ -93,6 +93,10 @@ class GuardedStore:
         """Remove objects; what an earlier attempt removed is no error."""
         await self._call("delete", ", ".join(keys), self._limits.call_s, lambda: self._store.delete(keys))
 
+    async def abandoned(self, *, remove: bool) -> list[ObjectInfo]:
+        """What uploads have left whose writer died amid them."""
+        return await self._call("sweep", "", self._limits.call_s, lambda: self._store.abandoned(remove=remove))
+
     async def _call(self, operation: str, what: str, limit_s: float, attempt: Callable[[], Awaitable[T]]) -> T:
         tries = 0
         while True:

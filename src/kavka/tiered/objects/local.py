@@ -1,6 +1,7 @@
 """A directory as an object store: files under a root, written aside and moved into place.
 
-Everything that touches the disk runs in the threads that the store is given.
+Everything that touches the disk runs in the threads that the store is given. What is aside is locked for as long as
+somebody writes it, on whatever node: a file there that nobody has locked was left by one that died.
 """
 
 from __future__ import annotations
@@ -39,11 +40,10 @@ class LocalStore:
     def __init__(self, root: str, threads: Executor) -> None:
         self.root = os.path.abspath(root)
         self._threads = threads
-        self._numbers = itertools.count()
 
     async def put(self, key: str, content: Content) -> int:
         """Write a file aside, force it to the device, and move it into place."""
-        aside = _Aside(os.path.join(self.root, _ASIDE, f"{os.getpid()}-{next(self._numbers)}"), self._path(key))
+        aside = _Aside(os.path.join(self.root, _ASIDE), self._path(key))
         step: Future[None] | None = None
         size = 0
         try:
@@ -90,6 +90,10 @@ class LocalStore:
 
         await self._run(remove)
 
+    async def abandoned(self, *, remove: bool) -> list[ObjectInfo]:
+        """Files that lie aside and that nobody writes."""
+        return await self._run(lambda: list(_abandoned(os.path.join(self.root, _ASIDE), remove=remove)))
+
     def _path(self, key: str) -> str:
         parts = key.split("/")
         if any(part in ("", ".", "..") or "\0" in part for part in parts):
@@ -107,10 +111,11 @@ class LocalStore:
 class _Aside:
     """A file that is written where nobody looks, and then moved."""
 
-    __slots__ = ("_fd", "_path", "_target", "abandoned")
+    __slots__ = ("_fd", "_folder", "_path", "_target", "abandoned")
 
-    def __init__(self, path: str, target: str) -> None:
-        self._path = path
+    def __init__(self, folder: str, target: str) -> None:
+        self._folder = folder
+        self._path = ""
         self._target = target
         self._fd = -1
         self.abandoned = False
@@ -125,31 +130,37 @@ class _Aside:
     def finish(self) -> None:
         self._open()
         os.fsync(self._fd)
-        self._close()
         if self.abandoned:
             return
         folder = os.path.dirname(self._target)
         try:
-            os.makedirs(folder, exist_ok=True)
+            _make_folder(folder)
             os.replace(self._path, self._target)
         except FileNotFoundError:  # the folder was empty, and a deletion took it
-            os.makedirs(folder, exist_ok=True)
+            _make_folder(folder)
             os.replace(self._path, self._target)
-        fd = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        self._close()
+        _force(folder)
 
     def discard(self) -> None:
+        if self._path:
+            _remove(self._path)
         self._close()
-        _remove(self._path)
 
     def _open(self) -> None:
-        if self._fd < 0:
-            os.makedirs(os.path.dirname(self._path), exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0)
-            self._fd = os.open(self._path, flags, 0o644)
+        while self._fd < 0:
+            os.makedirs(self._folder, exist_ok=True)
+            path = os.path.join(self._folder, os.urandom(16).hex())
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o644)
+            try:
+                ours = _lock(fd) and os.fstat(fd).st_nlink > 0
+            except OSError:
+                ours = True  # where there are no locks, nobody takes it for abandoned either
+            if ours:
+                self._fd, self._path = fd, path
+            else:  # somebody looked for abandoned ones just now
+                os.close(fd)
+                _remove(path)
 
     def _close(self) -> None:
         if self._fd >= 0:
@@ -188,9 +199,61 @@ def _info(key: str, path: str) -> ObjectInfo:
     return ObjectInfo(key, stat.st_size, stat.st_mtime_ns // 1_000_000)
 
 
+def _make_folder(path: str) -> None:
+    """Make a directory that a power cut does not take: each is forced to the device where it is named."""
+    missing = []
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for each in reversed(missing):
+        os.makedirs(each, exist_ok=True)
+        _force(os.path.dirname(each))
+
+
+def _force(folder: str) -> None:
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def _remove(path: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
+
+
+def _lock(fd: int) -> bool:
+    """Lock a file until it is closed; False if another has locked it."""
+    import fcntl
+
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            return False
+        raise
+    return True
+
+
+def _abandoned(folder: str, *, remove: bool) -> Iterator[ObjectInfo]:
+    """Files of a directory that nobody has locked."""
+    try:
+        names = sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return
+    for name in names:
+        path = os.path.join(folder, name)
+        with contextlib.suppress(OSError):  # moved into place, another's, or without locks: it is left alone
+            fd = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
+            try:
+                if _lock(fd) and os.path.samestat(os.fstat(fd), os.stat(path)):
+                    info = _info(f"{_ASIDE}/{name}", path)
+                    if remove:
+                        _remove(path)
+                    yield info
+            finally:
+                os.close(fd)
 
 
 def _walk(root: str, top: str, after: str) -> Iterator[ObjectInfo]:

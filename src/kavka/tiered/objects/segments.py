@@ -56,6 +56,8 @@ class BadManifest(NamedTuple):
 
     ref: SegmentRef
     reason: str
+    unreadable: bool
+    """Whether it is not understood; else something that it names is not there."""
 
 
 class _Bytes:
@@ -178,19 +180,47 @@ class SegmentStore:
     async def recovered(self) -> AsyncIterator[tuple[TopicIdPartition, RemoteSegment] | BadManifest]:
         """Every whole segment in the store, as a catalogue has it: enough to build one anew. Sizes are checked."""
         async for stored in self.stored():
-            if stored.object != MANIFEST:
-                continue
+            if stored.object == MANIFEST:
+                yield await self.recover(stored)
+
+    async def find_manifest(self, segment_id: str) -> Manifest | None:
+        """The manifest of a segment of which nothing but the id is known."""
+        async for stored in self.stored():
+            if stored.object == MANIFEST and str(stored.ref.id) == segment_id:
+                return decode_manifest(await self._whole(stored.info.key), self._sealing.keys)
+        return None
+
+    async def recover(self, stored: Stored) -> tuple[TopicIdPartition, RemoteSegment] | BadManifest:
+        """The segment whose manifest an object is, as a catalogue has it, if it is whole."""
+        found = await self._recover(stored)
+        if isinstance(found, BadManifest) and found.unreadable:
+            found = await self._recover(stored)  # it may have been spoiled on the way
+        return found
+
+    async def _recover(self, stored: Stored) -> tuple[TopicIdPartition, RemoteSegment] | BadManifest:
+        try:
+            data = await self._whole(stored.info.key)
+            manifest = decode_manifest(data, self._sealing.keys)
+            if SegmentRef.of(manifest.name, manifest.segment) != stored.ref:
+                raise ObjectCorrupt("a manifest of another segment")
+            if missing := await self._missing(manifest):
+                raise ObjectNotFound("; ".join(missing))
+        except (ObjectCorrupt, ObjectNotFound) as error:
+            return BadManifest(stored.ref, str(error), isinstance(error, ObjectCorrupt))
+        return manifest.name, manifest.segment._replace(custom_metadata=encode_custom(manifest, data))
+
+    async def custom_of(self, name: TopicIdPartition, segment: RemoteSegment) -> bytes | None:
+        """What the catalogue is to remember of a segment that is stored as a whole; None if it is not."""
+        for _ in range(_READS_OF_CORRUPT):
             try:
-                data = await self._whole(stored.info.key)
-                manifest = decode_manifest(data, self._sealing.keys)
-                if SegmentRef.of(manifest.name, manifest.segment) != stored.ref:
-                    raise ObjectCorrupt("a manifest of another segment")
-                if missing := await self._missing(manifest):
-                    raise ObjectNotFound("; ".join(missing))
-            except (ObjectCorrupt, ObjectNotFound) as error:
-                yield BadManifest(stored.ref, str(error))
-            else:
-                yield manifest.name, manifest.segment._replace(custom_metadata=encode_custom(manifest, data))
+                manifest, data = await self.fetch_manifest(name, segment)
+                whole = data is not None and not await self._missing(manifest)
+            except ObjectCorrupt:
+                continue
+            except ObjectNotFound:
+                break
+            return encode_custom(manifest, data) if data is not None and whole else None
+        return None
 
     async def faults(self, name: TopicIdPartition, segment: RemoteSegment, *, deep: bool = False) -> list[str]:
         """What is wrong with a stored segment: sizes, and if `deep` every byte."""
@@ -257,7 +287,8 @@ class SegmentStore:
             position += size
             if checksums is not None and checksum(stored) != checksums[number]:
                 raise ObjectCorrupt(f"chunk {number} has another checksum")
-            chunks.append(sealer.open(part.number, number, bytes(stored), manifest.chunk_size(part, number)))
+            whole = data if len(sizes) == 1 else bytes(stored)  # not copied where it need not be: it is a megabyte
+            chunks.append(sealer.open(part.number, number, whole, manifest.chunk_size(part, number)))
         return chunks
 
     async def _run(self, work: Callable[[], T]) -> T:

@@ -34,7 +34,9 @@ FIRST_GROUP = "the coordinator is known at once, where Kafka first makes the top
 PATTERNS = "a pattern is matched with the topics at once, where Kafka does it some time later"
 STRICT = "what is no UTF-8, or has an impossible length, is malformed here, and the connection is closed"
 WORDS_TOO = "UNKNOWN_SERVER_ERROR comes with what is wrong, where Kafka's comes without a word"
+UNSUPPORTED = "UNSUPPORTED_VERSION comes with what is missing, where Kafka's comes without a word"
 NO_ENDPOINT = "a member with an endpoint hears that source topics are missing, where Kafka answers UNKNOWN_SERVER_ERROR"
+TOLD_AGAIN = "a member is told its tasks until it says that it has them, where Kafka says them once"
 NOT_READY = "the state NotReady is also found by its name, where Kafka only knows it as not_ready"
 OF_OUR_OWN = "settings that Kafka 4.3 does not have, all of them off"
 NO_LOG = "where the log starts is said with every record that is refused"
@@ -67,6 +69,7 @@ ACCEPTED = (
     Accepted("an unknown operation", "responses.*", A_BETTER_CODE),
     Accepted("a feature *", "results.*", NO_WORD_FOR_SUCCESS),
     Accepted("lower a feature*", "results.*", NO_WORD_FOR_SUCCESS),
+    Accepted("raise a feature: streams", "results.*", NO_WORD_FOR_SUCCESS),
     Accepted("a client id of length -2", "*", STRICT),
     Accepted("a client id that is not UTF-8", "*", STRICT),
     Accepted("metadata with a name that is not UTF-8", "*", STRICT),
@@ -75,13 +78,18 @@ ACCEPTED = (
     Accepted("the coordinators of groups v?", "*error_message", NO_WORD_FOR_SUCCESS),
     Accepted("find the coordinator of the groups", "*.error_message", NO_WORD_FOR_SUCCESS),
     Accepted("turn consumer groups on", "*.error_message", NO_WORD_FOR_SUCCESS),
+    Accepted("transaction: a coordinator", "*error_message", NO_WORD_FOR_SUCCESS),
     Accepted("share fetch: topics that are not there", "*", A_BETTER_CODE),
     Accepted("list: groups of both types", "groups.patterns.group_state", PATTERNS),
     Accepted("streams: a negative topology epoch", "error_message", WORDS_TOO),
     Accepted("streams: a subtopology twice", "error_message", WORDS_TOO),
     Accepted("streams: a copartition group of nothing", "error_message", WORDS_TOO),
+    Accepted("streams: * without the feature", "error_message", UNSUPPORTED),
     Accepted("streams: an endpoint without sources", "*", NO_ENDPOINT),
     Accepted("streams: leaves without sources", "*", NO_ENDPOINT),
     Accepted("delete: a group without sources", "*", NO_ENDPOINT),
+    Accepted("streams moving: has not given back", "*_tasks", TOLD_AGAIN),
+    Accepted("streams moving: does not say what it has", "*_tasks", TOLD_AGAIN),
+    Accepted("streams living: its source is missing", "*_tasks", TOLD_AGAIN),
     Accepted("list: in the state NotReady", "groups", NOT_READY),
 )

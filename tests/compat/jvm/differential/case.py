@@ -30,6 +30,7 @@ class Case:
 
     `request` is a message, or a function of what was seen before that returns one. `raw` is everything that is sent,
     framed or not; the answer to it is read with the API and version in `reads` (else only whether one came counts).
+    What a node does in its own time is asked for again `until` the answer says that it is done.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Case:
     reads: tuple[int, int] | None = None
     half_close: bool = False
     client_id: str | None = "kavka-compat"
+    until: Callable[[Any], bool] | None = None
     masks: Mapping[str, str] = field(default_factory=dict)  # path pattern to the word that stands for it
 
 

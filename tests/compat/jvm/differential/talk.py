@@ -30,6 +30,7 @@ from kavka.protocol.schemas.init_producer_id import InitProducerIdRequest
 from kavka.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
 
 TIMEOUT_S = 5.0
+SETTLED_S = 60.0
 TOPIC_CONFIG = 2
 # What the marker topic of settle() is called; both nodes have it.
 MARKER = "settled"
@@ -92,6 +93,11 @@ class Talker:
             return self._run_raw(case)
         request = case.request(self) if callable(case.request) else case.request
         outcome = self._exchange(request, case.version, case.client_id)
+        deadline = time.monotonic() + SETTLED_S
+        while case.until is not None and not case.until(outcome.message):
+            assert time.monotonic() < deadline, f"{case.name}: {outcome}"
+            time.sleep(0.05)
+            outcome = self._exchange(request, case.version, case.client_id)
         self._answers[case.name] = outcome.message
         if declared(type(request)).key in CHANGES_METADATA or _may_create(request):
             self.settle()

@@ -2,11 +2,14 @@
 
 Each is accepted by both, with the same largest timestamp in the log, or refused by both, with the same code. What is
 left out, because Kavka refuses on purpose what no consumer could read: records in a compressed batch whose sizes are
-not those of their fields, and numbers that are written with more bits than they have.
+not those of their fields, and numbers that are written with more bits than they have. Where the bytes of the records
+are damaged, both refuse, but Kafka's code is that of whichever of its classes stumbled: there INVALID_RECORD and
+UNKNOWN_SERVER_ERROR, neither of which a producer tries again, count as one.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Iterator
@@ -21,12 +24,13 @@ from jvm.differential.talk import Talker
 from kavka.protocol.schemas.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kavka.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from kavka.wire.compression import compress
+from scale import rounds
 
 if TYPE_CHECKING:
     from jvm.java_tools import Java
 
-SEED = 4301
-BATCHES = 150  # for each topic
+SEED = int(os.environ.get("KAVKA_SEED", 4301))
+BATCHES = rounds(8_000, 150)  # for each topic
 HOUR = 3_600_000
 DAY = 24 * HOUR
 NOW = int(time.time() * 1000)
@@ -48,8 +52,12 @@ def mostly(rng: random.Random, usual: Any, *others: Any, one_in: int = 6) -> Any
     return rng.choice(others) if rng.randrange(one_in) == 0 else usual
 
 
-def a_batch(rng: random.Random) -> bytes:
-    """A batch of a few records that are sound, under a header that need not be."""
+REFUSED = {-1, 87}
+"""UNKNOWN_SERVER_ERROR and INVALID_RECORD."""
+
+
+def a_batch(rng: random.Random) -> tuple[bytes, bool]:
+    """A batch of a few records that are sound, under a header that need not be; and whether its body was damaged."""
     count = rng.choice((1, 1, 2, 3, 20))
     times = [rng.choice(TIMES) if rng.randrange(3) == 0 else NOW for _ in range(count)]
     base = mostly(rng, times[0], *TIMES)
@@ -61,12 +69,13 @@ def a_batch(rng: random.Random) -> bytes:
         rows.append(record(offset, rng.choice((None, b"value")), mostly(rng, b"key", None), headers, delta))
     codec = rng.randrange(5)
     body = compress(codec, b"".join(rows))
-    if rng.randrange(15) == 0:
+    damaged = rng.randrange(15) == 0
+    if damaged:
         body = rng.choice((body[:-1], body + b"tail", rng.randbytes(len(body)), b""))
     claimed = mostly(rng, count, count + 1, count - 1, 0, -1, MAX, one_in=10)
     flags = mostly(rng, 0, LOG_APPEND_TIME, 0x20, 0x40, 0x80, one_in=8)
     idempotent = rng.randrange(4) == 0
-    return Batch(
+    batch = Batch(
         [],
         body=body,
         count=claimed,
@@ -78,7 +87,8 @@ def a_batch(rng: random.Random) -> bytes:
         producer_epoch=0 if idempotent else -1,
         base_sequence=mostly(rng, 0, -1, 5, MAX) if idempotent else mostly(rng, -1, -7, 3),
         base_offset=mostly(rng, 0, 3, one_in=40),
-    ).encode()
+    )
+    return batch.encode(), damaged
 
 
 @dataclass
@@ -142,12 +152,14 @@ def test_random_batches_are_judged_alike(judges: tuple[Judge, Judge], topic: str
     rng = random.Random(f"{SEED} {topic}")
     codes = set()
     for number in range(BATCHES):
-        batch = a_batch(rng)
+        batch, damaged = a_batch(rng)
         theirs, ours = kafka.judge(topic, batch), kavka.judge(topic, batch)
         codes.add(theirs[0])
         if topic == "random-stamped" and theirs[1] and ours[1]:  # the times are those of the appends
             assert theirs[1].pop("max_timestamp") > 0
             assert ours[1].pop("max_timestamp") > 0
+        if damaged and {theirs[0], ours[0]} == REFUSED:
+            continue
         assert ours == theirs, f"batch {number} of {topic} (seed {SEED}): {batch.hex()}"
     assert {0, 87} <= codes, "there were sound and unsound ones"
 

@@ -6,6 +6,7 @@ import pytest
 
 from kavka.broker.forwarding import Forwarding
 from kavka.broker.handlers.alter_configs import alter_configs
+from kavka.model.settings import SettingError
 from kavka.protocol.schemas.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 
 TOPIC, BROKER, LOGGER = 2, 4, 8
@@ -58,3 +59,16 @@ def test_every_outcome_is_one_error_code(tell, loop, asked, code):
 def test_validating_only_changes_nothing(tell, loop):
     assert tell(resource(TOPIC, "a"), validate_only=True) == [0]
     assert loop.image.configs.of_topic("a") == {"retention.ms": "5", "segment.ms": "7"}
+
+
+def test_what_is_removed_is_tried_before_as_well(ask, tell, loop):
+    assert tell(resource(BROKER, "1", ("listener.name.extra.ssl.keystore.location", "/keys"))) == [0]
+
+    async def needs_the_keys(values):
+        raise SettingError("listener EXTRA has no keys then")
+
+    settings = loop.settings
+    settings.ask_before(needs_the_keys)
+    request = AlterConfigsRequest(resources=[resource(BROKER, "1", ("log.cleaner.threads", "2"))], validate_only=False)
+    (row,) = ask(alter_configs, request, 2, loop, settings, Forwarding()).responses
+    assert (row.error_code, row.error_message) == (42, "listener EXTRA has no keys then")

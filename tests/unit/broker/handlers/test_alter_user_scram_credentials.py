@@ -47,6 +47,10 @@ def test_credentials_are_set_shown_and_removed(loop, ask):
     assert describe(loop, ask) == {}
 
 
+def test_nothing_at_all_is_answered(loop, ask):
+    assert alter(loop, ask) == {}
+
+
 def test_who_is_not_there_or_asked_for_twice_is_an_error_alone(loop, ask):
     alter(loop, ask, upsertions=[upsertion("alice")])
     assert describe(loop, ask, "alice", "nobody", "carol", "carol") == {

@@ -41,6 +41,23 @@ def test_a_version_that_is_not_stable_is_offered_only_where_it_was_asked_for(ask
         assert next(row.max_version for row in rows if row.api_key == ApiKey.INIT_PRODUCER_ID) == latest
 
 
+@pytest.mark.parametrize(
+    ("settings", "seen"),
+    [
+        ({}, False),
+        ({"kavka_metrics_listener": "127.0.0.1:0"}, True),
+        ({"kavka_console_listener": "127.0.0.1:0"}, True),
+        ({"kavka_otel_endpoint": "http://127.0.0.1:4318"}, True),
+        ({"kavka_otel_endpoint": "http://127.0.0.1:4318", "kavka_otel_metrics_interval_ms": "0"}, False),
+    ],
+)
+def test_clients_are_asked_for_their_metrics_only_where_somebody_sees_them(ask, loops, settings, seen):
+    request, loop = ApiVersionsRequest(client_software_name="x", client_software_version="1"), loops(**settings)
+    keys = {row.api_key for row in ask(api_versions, request, 4, loop, loop.settings).api_keys}
+    telemetry = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
+    assert keys & telemetry == (telemetry if seen else set())
+
+
 @pytest.mark.parametrize(("version", "from_0"), [(3, False), (4, True)])
 def test_a_feature_that_begins_at_0_is_only_for_clients_that_can_read_it(tell, version, from_0):
     ranges = {row.name: (row.min_version, row.max_version) for row in tell(version=version).supported_features}
@@ -88,3 +105,11 @@ def test_what_a_client_calls_itself_is_known_from_then_on(loop, version, name, r
     request = ApiVersionsRequest(client_software_name=name, client_software_version="2.1" if name else "")
     asyncio.run(api_versions(request, Context(18, version, "test", session, 0), loop, loop.settings))
     assert (session.client_software_name, session.client_software_version) == remembered
+
+
+def test_of_what_a_stranger_calls_itself_only_the_beginning_is_kept(loop):
+    session, name = Session(1, "PLAINTEXT", "127.0.0.1", 50_000), "x" * 32_000
+    request = ApiVersionsRequest(client_software_name=name, client_software_version=name)
+    answer = asyncio.run(api_versions(request, Context(18, 3, "test", session, 0), loop, loop.settings))
+    assert answer.error_code == 0
+    assert session.client_software_name == session.client_software_version == "x" * 512

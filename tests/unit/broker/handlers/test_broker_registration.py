@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -87,7 +88,7 @@ def test_who_cannot_register(ask, loop, changes, error):
 
 
 def test_the_controller_hears_of_it_when_the_connection_of_a_broker_closes(loop):
-    closing = {}
+    closing: dict[Any, Any] = {}
     told = []
     loop.broker_disconnected = lambda *what: told.append(what)
     ctx = Context(62, 2, "test", Session(7, "CONTROLLER", "h", 50_000), 0, on_close=closing.__setitem__)

@@ -123,6 +123,12 @@ def test_addresses_of_both_families_have_quotas(alter, describe):
     assert describe(("ip", SPECIFIED, None)).keys() == set(entities)
 
 
+def test_a_host_has_a_quota_by_its_name_if_somebody_knows_it(alter, describe):
+    rate = [("connection_creation_rate", 3.0)]
+    assert alter(((("ip", "localhost"),), rate), ((("ip", "not a host!"),), rate)) == [0, 42]
+    assert describe(("ip", SPECIFIED, None)).keys() == {(("ip", "localhost"),)}
+
+
 def test_what_is_only_checked_is_not_set(alter, describe):
     assert alter((ALICE, RATE), validate_only=True) == [0]
     assert describe() == {}

@@ -48,7 +48,6 @@ async def replicas(broker, request):
     """What a broker says of its replicas."""
     epoch, end = LOGS[broker]
     return GetReplicaLogInfoResponse(
-        throttle_time_ms=0,
         error_code=0,
         topic_partition_log_info_list=[
             TopicPartitionLogInfo(

@@ -25,7 +25,7 @@ from kavka.protocol.header import encode_request, parse_response
 from kavka.protocol.registry import API, ApiKey
 from kavka.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kavka.records.builder import BatchBuilder
-from kavka.records.validate import RecordsRejected, TimestampsRejected
+from kavka.records.rejections import RecordsRejected, TimestampsRejected
 from kavka.replica.refused import NotAdded, NotVerified, refused_row
 from kavka.replica.syncing import Syncer
 from kavka.replica.waiting import Purgatory

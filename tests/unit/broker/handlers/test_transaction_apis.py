@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -152,7 +153,7 @@ def test_an_open_transaction_is_aborted_before_the_next_producer_begins(ask, sha
 
 
 def adding(producer, *partitions, id_="t", version=3, verify_only=False):
-    topics = {}
+    topics: dict[Any, Any] = {}
     for topic, index in partitions:
         topics.setdefault(topic, []).append(index)
     rows = [AddPartitionsToTxnTopic(name=name, partitions=there) for name, there in topics.items()]

@@ -57,6 +57,14 @@ def judge_by_name(bearer: str) -> Authenticated:
     return Authenticated(bearer)
 
 
+def fail_on(bearer: str) -> Authenticated:
+    raise LookupError(f"nobody has {bearer}")
+
+
+async def say_nothing(bearer: str) -> Authenticated:
+    return Authenticated(bearer)
+
+
 def test_keys_of_a_file_let_in_who_has_a_token_by_them(keys):
     mechanism = made({URL: keys, ALLOWED: keys})
     assert log_in(mechanism, token()) == Authenticated("alice", (NOW_S + 60) * 1000)
@@ -96,7 +104,7 @@ def test_settings_of_the_listener_are_those_that_count(keys):
         ({URL: "file:///etc/hostname", ALLOWED: "file:///etc/hostname"}, "no JSON Web Key Set"),
         ({URL: "https://a", ALLOWED: "https://a", "kavka.sasl.oauthbearer.unsecured": "true"}, "not together with"),
         ({"sasl.oauthbearer.jwt.validator.class": "com.example.Lenient"}, "com.example.Lenient is none of"),
-        ({"sasl.server.callback.handler.class": "com.example.Handler"}, "com.example.Handler is none of"),
+        ({"sasl.server.callback.handler.class": "com.example.Handler"}, "com.example.Handler is a part of Java"),
         ({"sasl.server.callback.handler.class": "no.such.module:f"}, "cannot be imported"),
     ],
 )
@@ -124,3 +132,13 @@ def test_a_function_of_ones_own_judges_tokens(monkeypatch):
     who = log_in(made({"sasl.server.callback.handler.class": f"{Path(__file__).stem}:judge_by_name"}), "anybody")
     assert who is not None
     assert who.name == "anybody"
+
+
+@pytest.mark.filterwarnings("ignore:coroutine")
+@pytest.mark.parametrize("function", ["fail_on", "say_nothing"])
+def test_a_function_that_fails_lets_nobody_in_and_shows_no_token(monkeypatch, caplog, function):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    mechanism = made({"sasl.server.callback.handler.class": f"{Path(__file__).stem}:{function}"})
+    assert log_in(mechanism, "a-secret-token") is None
+    assert "the function that judges bearer tokens" in caplog.text
+    assert "a-secret-token" not in caplog.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from coordinator.shards import GROUP, Shard
+from coordinator.streams.play import StreamsShard, tasks
 
 from kavka.coordinator.offsets.records import OffsetCommitKey, OffsetCommitValue
 from kavka.coordinator.record import Record
@@ -108,7 +109,7 @@ def test_deleting_a_topic_takes_what_transactions_would_commit_for_it(shard):
 # -- TxnOffsetCommit: who may ------------------------------------------------------------------------------
 
 
-def committing(shard, *, group=GROUP, member="", epoch=-1, instance=None, metadata=None, topic_id=None):
+def committing(shard, *, group=GROUP, member="", epoch=-1, instance=None, metadata=None, topic_id=None, partition=0):
     """The error code of a commit in producer 9's transaction; what it writes is appended in it."""
     request = OffsetCommitRequest(
         group_id=group,
@@ -120,7 +121,9 @@ def committing(shard, *, group=GROUP, member="", epoch=-1, instance=None, metada
                 name="a",
                 topic_id=topic_id or shard.topics.id_of("a"),
                 partitions=[
-                    OffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata=metadata)
+                    OffsetCommitRequestPartition(
+                        partition_index=partition, committed_offset=5, committed_metadata=metadata
+                    )
                 ],
             )
         ],
@@ -180,3 +183,30 @@ def test_a_member_that_is_behind_commits_for_what_it_has_had_since_before():
     assert committing(shard, member="m1", epoch=first) == 0
     assert committing(shard, member="m1", epoch=first - 1) == 22
     assert committing(shard, member="m1", epoch=first, topic_id=Uuid(b"another topic id")) == 22
+
+
+def test_with_a_streams_group_only_its_members_commit_or_who_does_not_say_for_whom():
+    shard = StreamsShard({"a": 2})
+    epoch = shard.streams("m1").member_epoch
+    assert committing(shard) == 0
+    assert committing(shard, member="m1", epoch=epoch) == 0
+    assert committing(shard, member="m1", epoch=epoch + 1) == 22
+    assert committing(shard, member="m2", epoch=epoch) == 25
+    assert committing(shard, member="m1", epoch=-1) == 22
+    shard.streams("m1", -1)
+    assert committing(shard, member="m1", epoch=epoch) == 25, "it has left"
+
+
+def test_a_streams_member_that_is_behind_commits_for_the_tasks_it_has_had_since_before():
+    shard = StreamsShard({"a": 2})
+    first = shard.streams("m1").member_epoch
+    shard.streams("m2")
+    shard.streams("m1", first, owned=(tasks(_0=[0, 1]), []))
+    assert committing(shard, member="m1", epoch=first, partition=1) == 0, "it has not given it back yet"
+    then = shard.streams("m1", first, owned=(tasks(_0=[0]), [])).member_epoch
+    assert then > first
+    assert committing(shard, member="m1", epoch=first) == 0
+    assert committing(shard, member="m1", epoch=first, partition=1) == 22
+    newest = shard.streams("m2", then).member_epoch
+    assert committing(shard, member="m2", epoch=newest, partition=1) == 0
+    assert committing(shard, member="m2", epoch=newest - 1, partition=1) == 22, "somebody else's then"

@@ -346,6 +346,13 @@ def test_a_pattern_that_other_engines_never_end_with_ends() -> None:
     assert "PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL" in judge(work).messages[0]
 
 
+def test_a_pattern_is_read_in_the_time_of_its_length() -> None:
+    """An engine that counts letters of either case as equal, or lists what a range has, takes minutes for these."""
+    ranges = "".join(f"{chr(0x100 + n)}-\U0010ffff" for n in range(4000))
+    for pattern in (f"(?i)[{ranges}]", f"[{ranges}](?=x)"):
+        assert judge(Work(Text("JSON", json.dumps({"pattern": pattern})))).invalid == ""
+
+
 def test_schemas_that_refer_to_two_others_that_refer_to_two_others() -> None:
     registry = PlayedRegistry()
     registry.register("s0", record("S0"))

@@ -110,3 +110,13 @@ def test_names_aliases_and_attributes_are_kept() -> None:
 def test_an_alias_of_the_reader_finds_the_writer_s_field() -> None:
     reader = {"type": "record", "name": "R", "fields": [{"name": "new", "type": "int", "aliases": ["old"]}]}
     assert not differences(avro.parse(json.dumps(reader)), avro.parse(json.dumps(record(old="int"))))
+
+
+def test_long_enums_that_are_met_again_and_again_count_more() -> None:
+    long = {"type": "enum", "name": "E", "symbols": [f"S{n}" for n in range(50_000)]}
+    old = record(f0=long) | {"fields": [{"name": f"f{n}", "type": "E" if n else long} for n in range(500)]}
+    new = record() | {
+        "fields": [{"name": f"f{n}", "type": {**long, "name": f"E{n}", "symbols": ["S0"]}} for n in range(500)]
+    }
+    with pytest.raises(SchemaError, match="too much to compare"):
+        differences(avro.parse(json.dumps(new)), avro.parse(json.dumps(old)))

@@ -51,6 +51,48 @@ def test_the_answer_names_everything_but_what_is_usual(registry: PlayedRegistry)
     assert registry("GET", f"/schemas/guids/{guid}/ids") == [{"context": ".", "id": 1}]
 
 
+def test_a_guid_has_all_the_ids_of_its_schema(registry: PlayedRegistry) -> None:
+    for subject, id_ in (("a", 9), ("b", 7), (":.north:c", 3)):
+        registry("PUT", f"/mode/{subject}", {"mode": "IMPORT"})
+        assert registry.register(subject, INT, id=id_, version=1) == id_
+    guid = registry("GET", "/subjects/a/versions/1")["guid"]
+    both = [{"context": ".", "id": 7}, {"context": ".", "id": 9}]
+    assert registry("GET", f"/schemas/guids/{guid}/ids") == [*both, {"context": ".north", "id": 3}]
+    registry("DELETE", "/subjects/b")
+    registry("DELETE", "/subjects/b", permanent="true")
+    assert registry("GET", f"/schemas/guids/{guid}/ids")[0] == {"context": ".", "id": 9}
+    assert registry.register("d", INT) == 9
+
+
+def test_a_schema_that_a_record_names_is_looked_for_under_subjects(registry: PlayedRegistry) -> None:
+    id_, other = registry.register("s", INT), registry.register("t", TEXT)
+    guid = bytes.fromhex(registry("GET", "/subjects/s/versions/1")["guid"].replace("-", ""))
+
+    def registered(name: bytes, *subjects: str) -> bool:
+        found: bool = registry("GET", f"/kavka/registered/{name.hex()}", subjects=json.dumps(subjects))
+        return found
+
+    by_id, by_guid = b"\x00" + id_.to_bytes(4, "big"), b"\x01" + guid
+    for name in (by_id, by_guid):
+        assert registered(name, "s")
+        assert registered(name, "none", "s")
+        assert not registered(name, "t")
+        assert not registered(name, ":.north:s")
+        assert not registered(name)
+        assert not registered(name, "none\ns")  # a title may have any characters
+    registry("PUT", "/mode/:.north:s", {"mode": "IMPORT"})
+    registry.register(":.north:s", INT, id=id_, version=1)
+    assert not registered(by_id, ":.north:s")
+    assert not registered(b"\x00" + other.to_bytes(4, "big"), "s")
+    assert not registered(b"\x01" + bytes(16), "s")
+    registry("PUT", "/config/u", {"alias": "s"})
+    assert registered(by_id, "u")
+    registry("DELETE", "/subjects/s/versions/1")
+    assert not registered(by_id, "s")
+    assert not registered(by_guid, "s")
+    assert registry("GET", "/kavka/registered/xyz") == 404
+
+
 def test_what_is_not_compatible_is_refused_and_says_which_field(registry: PlayedRegistry) -> None:
     registry.register("s", INT)
     said = registry("POST", "/compatibility/subjects/s/versions/latest", {"schema": json.dumps(TEXT)}, verbose="true")
@@ -227,6 +269,17 @@ def test_what_is_referred_to_cannot_be_deleted(registry: PlayedRegistry) -> None
     assert registry("DELETE", "/subjects/address") == [1]
 
 
+def test_what_is_referred_to_is_limited_in_all_for_each_name_is_read(registry: PlayedRegistry) -> None:
+    registry.register("large", {"description": "x" * 900_000}, "JSON")
+
+    def registered(count: int) -> Any:
+        references = [{"name": f"r{number}", "subject": "large", "version": 1} for number in range(count)]
+        return registry.register("s", {}, "JSON", references=references)
+
+    assert registered(4) == 2
+    assert registered(5) == 42201
+
+
 def test_references_of_references_are_found(registry: PlayedRegistry) -> None:
     registry.register("a", record("A", x="int"))
     registry.register("b", record("B", a="A"), references=[{"name": "A", "subject": "a", "version": 1}])
@@ -301,8 +354,8 @@ def test_a_context_has_ids_of_its_own(registry: PlayedRegistry) -> None:
     assert registry("GET", "/contexts") == [".", ".other"]
     assert registry("GET", "/contexts/.other/subjects/s/versions/1")["subject"] == ":.other:s"
     assert registry("GET", "/schemas/ids/1", subject=":.other:s")["schema"] == json.dumps(LONG, separators=(",", ":"))
-    assert registry("GET", "/subjects") == ["s"]
-    assert registry("GET", "/subjects", subjectPrefix=":*:") == [":.other:s", "s"]
+    assert registry("GET", "/subjects", subjectPrefix="") == ["s"]
+    assert registry("GET", "/subjects") == [":.other:s", "s"]
 
 
 def test_an_alias_stands_for_a_subject(registry: PlayedRegistry) -> None:

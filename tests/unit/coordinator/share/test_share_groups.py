@@ -166,9 +166,9 @@ def test_groups_are_described_and_listed(shard):
     assert (member.member_id, member.member_epoch, member.subscribed_topic_names) == ("m", 3, ["a"])
     assert [(each.topic_name, each.partitions) for each in member.assignment.topic_partitions] == [("a", [0, 1])]
     assert other.error_code == 69
-    (listed,) = shard.machine.list_groups((), ["share"])
+    (listed,) = shard.machine.list_groups([GROUP], (), ["share"])
     assert (listed.protocol_type, listed.group_state, listed.group_type) == ("share", "Stable", "share")
-    assert shard.machine.list_groups((), ["consumer"]) == []
+    assert shard.machine.list_groups([GROUP], (), ["consumer"]) == []
 
 
 def test_a_group_is_deleted_after_its_states(shard):

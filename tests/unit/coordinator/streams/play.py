@@ -5,6 +5,7 @@ from __future__ import annotations
 from coordinator.shards import GROUP, Shard, client
 
 from kavka.coordinator.streams.kind import StreamsKind
+from kavka.coordinator.streams.machine import ASSIGNMENT
 from kavka.model.errors import FencedMemberEpoch, GroupIdNotFound, KafkaError, UnknownMemberId
 from kavka.protocol.schemas import streams_group_heartbeat as schema
 from kavka.protocol.schemas.streams_group_heartbeat import StreamsGroupHeartbeatRequest
@@ -104,6 +105,14 @@ class StreamsShard(Shard):
 
     def status(self, reply):
         return [one.status_code for one in reply.status]
+
+    def assign_a_bit(self):
+        """One bit of an assignment that is on its way; whether there was one."""
+        keys = [key for key in self.timers if key.kind == ASSIGNMENT]
+        for key in keys:
+            del self.timers[key]
+            self.take(self.machine.on_timer(key, self.now_ms))
+        return bool(keys)
 
     def describe_streams(self, *groups):
         return self.kind.describe(groups or [GROUP])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from coordinator.streams.play import (
     COUNTING,
     StreamsShard,
@@ -15,7 +16,9 @@ from coordinator.streams.play import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.scale import rounds
 
+from kavka.coordinator.streams import assigning
 from kavka.model.errors import KafkaError
 
 GROUPS = st.sampled_from(["g", "h"])
@@ -118,6 +121,7 @@ def check(group):
 
 THREADS = 5
 OFTEN = ["go_on"] * 4 + ["everybody"] * 3 + ["start"] * 4 + ["beat", "work", "lose", "leave", "crash", "wait", "wait"]
+OFTEN += ["assign"] * 3
 SELDOM = ["grow", "configure", "fail_over", "delete", "rejoin"]
 
 
@@ -133,7 +137,7 @@ def scripts(draw):
                 values = [draw(st.sampled_from([0, 500, 3_000, 20_000, 60_000, 70_000]))]
             case "configure":
                 values = [draw(st.integers(0, 2))]
-            case "grow" | "fail_over" | "delete":
+            case "grow" | "fail_over" | "delete" | "assign":
                 values = []
             case _:
                 values = [draw(st.integers(0, THREADS - 1))]
@@ -153,6 +157,8 @@ def perform(shard, threads, action, values):
         case "delete", []:
             if "counts" in there(shard):
                 shard.delete_topic("counts")
+        case "assign", []:
+            shard.assign_a_bit()
         case "fail_over", []:
             shard.start()
         case "everybody", [order]:
@@ -170,9 +176,17 @@ def perform(shard, threads, action, values):
             getattr(threads[number], action)()
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.sampled_from([0, 3_000]), st.sampled_from([0, 1_000]), scripts())
-def test_no_task_has_two_owners_and_everybody_gets_to_the_end(delay_ms, interval_ms, steps):
+@settings(max_examples=rounds(full=2_000, ci=150), deadline=None)
+@given(st.sampled_from([0, 3_000]), st.sampled_from([0, 1_000]), st.booleans(), scripts())
+def test_no_task_has_two_owners_and_everybody_gets_to_the_end(delay_ms, interval_ms, bit_by_bit, steps):
+    with pytest.MonkeyPatch.context() as patch:
+        if bit_by_bit:
+            patch.setattr(assigning, "AT_ONCE", 0)
+            patch.setattr(assigning.Assigning.go_on, "__defaults__", (1,))
+        owners_and_settling(delay_ms, interval_ms, steps)
+
+
+def owners_and_settling(delay_ms, interval_ms, steps):
     shard = StreamsShard(
         {"a": 3},
         group_streams_initial_rebalance_delay_ms=delay_ms,
@@ -192,3 +206,7 @@ def test_no_task_has_two_owners_and_everybody_gets_to_the_end(delay_ms, interval
         count = len(there(shard)["a"].partitions)
         owned = set().union(*(thread.owns(thread.active) for thread in living))
         assert owned == {(id_, each) for id_ in "01" for each in range(count)}
+        replicas = next((values[0] for action, *values in reversed(steps) if action == "configure"), 1)
+        others = len({thread.process for thread in living}) - 1
+        standing_by = sorted(task for thread in living for task in thread.owns(thread.standby))
+        assert standing_by == sorted([("1", each) for each in range(count)] * min(replicas, others))

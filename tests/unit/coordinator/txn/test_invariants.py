@@ -7,6 +7,7 @@ are never changed, and the log alone makes the same state again.
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 from coordinator.txn.played import A0, A1, B0, Coordinator
 from hypothesis import given, settings
@@ -93,7 +94,7 @@ def test_what_holds_of_every_transaction(calls, epoch):
 
 
 def check_history(c):
-    last = {}
+    last: dict[Any, Any] = {}
     for id_, found in c.written():
         before = last.get(id_)
         last[id_] = found
@@ -110,7 +111,7 @@ def check_history(c):
             for partition in before.partitions:
                 assert marker in c.markers[partition], f"{id_} was complete without a marker in {partition}"
     for written in c.markers.values():
-        ends = {}
+        ends: dict[Any, Any] = {}
         for producer, commit in written:
             assert ends.setdefault(producer, commit) == commit or _before_2(c, producer)
 

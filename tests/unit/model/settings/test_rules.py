@@ -117,11 +117,56 @@ def test_keys_of_plug_ins_are_none_of_our_business() -> None:
         {"group.coordinator.rebalance.protocols": "consumer"},
         {"log.cleaner.min.compaction.lag.ms": "5", "log.cleaner.max.compaction.lag.ms": "4"},
         {"remote.log.storage.system.enable": "true", "log.retention.ms": "5", "log.local.retention.ms": "6"},
+        {"group.share.assignors": "simple,other"},
+        {"group.share.max.size": "300", "group.share.max.share.sessions": "299"},
     ],
 )
 def test_a_node_that_breaks_a_rule_between_settings_does_not_start(static: dict[str, str]) -> None:
     with pytest.raises(SettingError):
         check_broker(broker_values(static))
+
+
+@pytest.mark.parametrize("kind", ["consumer", "share", "streams"])
+@pytest.mark.parametrize(
+    ("static", "words"),
+    [
+        ({"min.session.timeout.ms": "50000"}, "session.timeout.ms: 45000 is less than"),
+        ({"max.session.timeout.ms": "44999"}, "session.timeout.ms: 45000 is more than"),
+        ({"heartbeat.interval.ms": "4999"}, "heartbeat.interval.ms: 4999 is less than"),
+        ({"heartbeat.interval.ms": "15001"}, "heartbeat.interval.ms: 15001 is more than"),
+        ({"min.assignment.interval.ms": "1001"}, "assignment.interval.ms: 1000 is less than"),
+        ({"assignment.interval.ms": "15001"}, "assignment.interval.ms: 15001 is more than"),
+        (
+            {"heartbeat.interval.ms": "45000", "max.heartbeat.interval.ms": "45000"},
+            "session.timeout.ms: it must be more than",
+        ),
+    ],
+)
+def test_a_nodes_settings_of_groups_do_not_contradict_each_other(kind: str, static: dict[str, str], words: str) -> None:
+    with pytest.raises(SettingError, match=f"group.{kind}.{words}"):
+        check_broker(broker_values({f"group.{kind}.{name}": text for name, text in static.items()}))
+
+
+@pytest.mark.parametrize(
+    "static",
+    [
+        {"share.delivery.count.limit": "3", "share.min.delivery.count.limit": "4"},
+        {"share.delivery.count.limit": "10", "share.max.delivery.count.limit": "9"},
+        {"share.partition.max.record.locks": "150", "share.min.partition.max.record.locks": "151"},
+        {"share.partition.max.record.locks": "4001"},
+        {"share.record.lock.duration.ms": "14999"},
+        {"share.record.lock.duration.ms": "60001"},
+        {"streams.num.standby.replicas": "3"},
+    ],
+)
+def test_a_nodes_settings_of_share_and_streams_groups_keep_their_limits(static: dict[str, str]) -> None:
+    with pytest.raises(SettingError, match=r"(less|more) than group"):
+        check_broker(broker_values({f"group.{name}": text for name, text in static.items()}))
+
+
+def test_a_dynamic_assignment_interval_keeps_its_limits() -> None:
+    with pytest.raises(InvalidRequest, match=r"more than group.streams.max.assignment.interval.ms"):
+        change(group_streams_assignment_interval_ms="15001", one_broker=False)
 
 
 def test_connection_limits_by_address_take_both_kinds_of_address() -> None:

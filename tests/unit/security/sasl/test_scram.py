@@ -9,9 +9,11 @@ import pytest
 from kavka.model.errors import SaslAuthenticationFailed
 from kavka.security.sasl.exchange import Authenticated
 from kavka.security.sasl.scram import (
+    KAFKAS_FORM,
     Credential,
     Credentials,
     Mechanism,
+    SaltForm,
     ScramClient,
     ScramServer,
     TokenCredential,
@@ -28,7 +30,7 @@ def server(mechanism: Mechanism = SHA_256, nonce: str = "server-nonce", name: st
     def tokens(asked: str) -> TokenCredential | None:
         return TokenCredential(ALICE[mechanism], "bob", 5000) if asked == "token-id" else None
 
-    return ScramServer(mechanism, Credentials(users, tokens, b"secret"), nonce)
+    return ScramServer(mechanism, Credentials(users, tokens, lambda: b"secret"), nonce)
 
 
 def log_in(client: ScramClient, judge: ScramServer) -> Authenticated | None:
@@ -59,7 +61,7 @@ def test_the_example_of_rfc_7677() -> None:
     credential = Credential.of_password(SHA_256, "pencil", salt, 4096)
     judge = ScramServer(
         SHA_256,
-        Credentials(lambda name: credential if name == "user" else None, lambda _: None, b""),
+        Credentials(lambda name: credential if name == "user" else None, lambda _: None, lambda: b""),
         "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0",
     )
     assert judge.respond(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO") == (
@@ -88,6 +90,35 @@ def test_somebody_unknown_is_always_shown_the_same_salt() -> None:
     challenges = {server().respond(b"n,,n=nobody,r=x") for _ in range(2)}
     assert len(challenges) == 1
     assert server().respond(b"n,,n=another,r=x") not in challenges
+
+
+def shown(challenge: bytes) -> tuple[bytes, int]:
+    """The salt and the iterations of a challenge."""
+    _, salt, iterations = challenge.decode().split(",")
+    return b64decode(salt[2:]), int(iterations[2:])
+
+
+@pytest.mark.parametrize("form", [SaltForm(24, 8192), SaltForm(100, 4096), KAFKAS_FORM])
+@pytest.mark.parametrize("mechanism", Mechanism)
+def test_what_is_made_up_looks_like_what_users_have(mechanism: Mechanism, form: SaltForm) -> None:
+    credentials = Credentials(lambda _: None, lambda _: None, lambda: b"secret", lambda: form)
+    made = [
+        shown(ScramServer(mechanism, credentials, "x").respond(f"n,,n=nobody-{one},r=x".encode())) for one in range(200)
+    ]
+    assert {SaltForm.of(salt, iterations) for salt, iterations in made} == {form}
+    assert len({salt for salt, _ in made}) == 200
+    if form.size is None:  # 25 or 26 letters, seldom 24, as Kafka's are
+        assert {25, 26} <= {len(salt) for salt, _ in made} <= {23, 24, 25, 26}
+
+
+def test_somebody_unknown_has_another_salt_for_each_mechanism_and_for_tokens() -> None:
+    credentials = Credentials(lambda _: None, lambda _: None, lambda: b"secret")
+
+    def salt(mechanism: Mechanism, extension: bytes = b"") -> bytes:
+        return shown(ScramServer(mechanism, credentials, "x").respond(b"n,,n=nobody,r=x" + extension))[0]
+
+    assert len({salt(SHA_256), salt(SHA_512), salt(SHA_256, b",tokenauth=true")}) == 3
+    assert len(salt(SHA_256, b",tokenauth=true")) == 32  # as those of tokens
 
 
 def final_of(judge: ScramServer, nonce: str = "nonce") -> bytes:

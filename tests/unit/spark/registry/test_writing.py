@@ -9,12 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from google.protobuf import descriptor_pb2
+from google.protobuf import descriptor_pb2, timestamp_pb2
 
 from kavka.spark.options import ValueFormat
+from kavka.spark.protobuf_values import ProtobufReader, message_class
 from kavka.spark.registry.fitting import avro_misfit, message_misfit
 from kavka.spark.registry.writing import encoder
-from kavka.spark.values import message_class
 
 DECIMAL = pa.decimal128(38, 18)
 LINE = {"type": "record", "name": "Line", "fields": [{"name": "n", "type": "int"}]}
@@ -44,6 +44,27 @@ def test_decimals_keep_their_digits_in_protobuf() -> None:
     assert value is not None
     read = message_class(described, "Order").FromString(value[1:])
     assert (read.d, read.f, read.i) == (1.75, 2.5, 3)
+
+
+def test_a_moment_is_written_as_the_timestamp_that_it_is_read_from() -> None:
+    file = descriptor_pb2.FileDescriptorProto(name="order.proto", syntax="proto3")
+    file.dependency.append("google/protobuf/timestamp.proto")
+    message = file.message_type.add(name="Order")
+    for number, (name, label) in enumerate((("at", 1), ("all", 3)), 1):
+        field = message.field.add(name=name, number=number, type=11)
+        field.label = label  # type: ignore[assignment]
+        field.type_name = ".google.protobuf.Timestamp"
+    known = descriptor_pb2.FileDescriptorProto.FromString(timestamp_pb2.DESCRIPTOR.serialized_pb)
+    described = base64.b64encode(descriptor_pb2.FileDescriptorSet(file=[known, file]).SerializeToString()).decode()
+    moment = pa.timestamp("us", tz="UTC")
+    kind = pa.struct([("at", moment), ("all", pa.list_(pa.field("element", moment)))])
+    row = {"at": -1, "all": [0, 1_700_000_000_123_456]}
+    (value,) = written("protobuf", described, kind, row)
+    assert value is not None
+    reader = ProtobufReader(message_class(described, "Order"))
+    assert (reader.kind, reader.read(value[1:])) == (kind, row)
+    with pytest.raises(ValueError, match="has no zone"):
+        written("protobuf", described, pa.struct([("at", pa.timestamp("us"))]), {"at": 0})
 
 
 @pytest.mark.parametrize("kind", [DECIMAL, pa.float64()])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 from pkgutil import iter_modules
 
@@ -19,3 +20,9 @@ def all_workloads() -> list[type[Workload]]:
             if isinstance(member, type) and issubclass(member, Workload) and member.__module__.endswith(f".{module}")
         ]
     return found
+
+
+def named(names: Iterable[str]) -> list[type[Workload]]:
+    """Workloads by their names; raises KeyError for one that there is not."""
+    known = {workload.__name__.lower(): workload for workload in all_workloads()}
+    return [known[name.lower()] for name in names]

@@ -36,12 +36,31 @@ class Seen(NamedTuple):
     most_epoch: int
 
 
+class Register:
+    """A committed offset that only grows: what was acknowledged of it, and what was found."""
+
+    def __init__(self) -> None:
+        self.written: list[Seen] = []
+        self.read: list[Seen] = []
+
+    def faults(self, name: str) -> Iterable[str]:
+        """Nobody may see less than what was acknowledged or seen before."""
+        known = sorted([*self.written, *self.read], key=lambda look: look.ended)
+        for look in self.read:
+            for earlier in known:
+                if earlier.ended >= look.began:
+                    break
+                if earlier.value > look.value and earlier.most_epoch <= look.least_epoch:
+                    was, now = f"{earlier.value} at {earlier.ended:.3f} s", f"{look.value} at {look.began:.3f} s"
+                    yield f"{name} was {was} and is {now}"
+                    break
+
+
 class Offsets(Workload):
     """One writer per group, whose numbers only grow, and readers everywhere."""
 
     def __init__(self) -> None:
-        self._written: dict[str, list[Seen]] = {group: [] for group in GROUPS}
-        self._read: dict[str, list[Seen]] = {group: [] for group in GROUPS}
+        self._registers = {group: Register() for group in GROUPS}
 
     async def prepare(self, client: SimClient) -> None:
         """Create the topic that the offsets are of."""
@@ -67,7 +86,7 @@ class Offsets(Workload):
                     break
                 except KafkaError:
                     await asyncio.sleep(0.05)  # the same number again
-            self._written[group].append(await seen(client, link, began, before, number))
+            self._registers[group].written.append(await seen(client, link, began, before, number))
             await asyncio.sleep(client.chance.uniform(0.005, 0.15))
         await pool.close()
 
@@ -86,7 +105,7 @@ class Offsets(Workload):
         except KafkaError:
             return
         value = found[PAGE].offset if PAGE in found else 0
-        self._read[group].append(await seen(client, link, began, before, value))
+        self._registers[group].read.append(await seen(client, link, began, before, value))
 
     async def finish(self, client: SimClient) -> None:
         """A last look."""
@@ -97,20 +116,12 @@ class Offsets(Workload):
 
     def faults(self) -> Iterable[str]:
         """Nobody may see less than what was acknowledged or seen before."""
-        for group in GROUPS:
-            known = sorted([*self._written[group], *self._read[group]], key=lambda look: look.ended)
-            for look in self._read[group]:
-                for earlier in known:
-                    if earlier.ended >= look.began:
-                        break
-                    if earlier.value > look.value and earlier.most_epoch <= look.least_epoch:
-                        was, now = f"{earlier.value} at {earlier.ended:.3f} s", f"{look.value} at {look.began:.3f} s"
-                        yield f"{group} was {was} and is {now}"
-                        break
+        for group, register in self._registers.items():
+            yield from register.faults(group)
 
     def counts(self) -> dict[str, int]:
         """How many commits were acknowledged."""
-        return {"committed offsets": sum(map(len, self._written.values()))}
+        return {"committed offsets": sum(len(register.written) for register in self._registers.values())}
 
 
 def epochs(client: SimClient, group: str) -> dict[int, int]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import defaultdict
+import random
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import combinations
@@ -18,13 +19,28 @@ from typing import Final, NamedTuple
 from kavka.client.admin_configs import ConfigResource, ResourceType
 from kavka.client.background import Background
 from kavka.client.group_link import GroupLink
+from kavka.client.producer import Producer
 from kavka.client.share_membership import ShareMembership
-from kavka.client.share_session import ACCEPT, REJECT, RELEASE, Outcomes, ShareFetchOptions, ShareRecord, ShareSession
+from kavka.client.share_session import (
+    ACCEPT,
+    REJECT,
+    RELEASE,
+    RENEW,
+    Outcomes,
+    ShareFetchOptions,
+    ShareRecord,
+    ShareSession,
+)
 from kavka.model.errors import KafkaError
 from kavka.model.types import TopicPartition, Uuid
 from kavka.testing.sim.client import SimClient, Workload
 
 TOPIC: Final = "jobs"
+DEAD: Final = "dead-jobs"
+"""The dead-letter topic of `few`."""
+ISOLATED: Final = "many"
+"""The group that reads only what is committed."""
+TRANSACTION_MS: Final = 4_000
 PARTITIONS: Final = 2
 LOCK_SECONDS: Final = 2.0
 LIMITS: Final = {"few": 2, "many": 10}
@@ -53,12 +69,14 @@ class Moment(NamedTuple):
 class Hold:
     """A record that a member was given."""
 
-    __slots__ = ("at", "count", "member", "proved", "said")
+    __slots__ = ("at", "count", "locked", "member", "proved", "said")
 
     def __init__(self, at: Moment, member: str, count: int) -> None:
         self.at = at
         self.member = member
         self.count = count
+        self.locked = at.began
+        """When its lock surely began, or was renewed."""
         self.proved = 0.0
         """When its session was surely there the last time."""
         self.said = FOR_EVER
@@ -67,7 +85,13 @@ class Hold:
     @property
     def until(self) -> float:
         """Until when it was surely locked."""
-        return min(self.proved, self.said, self.at.began + LOCK_SECONDS)
+        return min(self.proved, self.said, self.locked + LOCK_SECONDS)
+
+    def lasts(self, moment: Moment) -> bool:
+        """Whether it was locked, without a change of leader, until a request was answered."""
+        epochs = {self.at.least_epoch, self.at.most_epoch, moment.least_epoch, moment.most_epoch}
+        same_leader = (self.at.node, self.at.life) == (moment.node, moment.life) and len(epochs) == 1
+        return same_leader and moment.ended < self.locked + LOCK_SECONDS
 
 
 class Done(NamedTuple):
@@ -75,6 +99,8 @@ class Done(NamedTuple):
 
     at: Moment
     how: str
+    locked: bool
+    """Whether its member surely had it then: of what is before the start offset anything may be said, to no effect."""
 
 
 class Member:
@@ -148,18 +174,36 @@ class Member:
             taken.append((record, hold))
         if chance.random() < 0.3:
             await asyncio.sleep(chance.uniform(0, 0.4 if calm else 1.5 * LOCK_SECONDS))
+        if taken and not calm and chance.random() < 0.2:
+            await self._renew(session, taken)
         if taken:
             await self._say(session, taken, calm=calm)
+
+    async def _renew(self, session: ShareSession, taken: list[tuple[ShareRecord, Hold]]) -> None:
+        began, chance = self._client.now, self._client.chance
+        said: dict[TopicPartition, dict[int, int]] = defaultdict(dict)
+        for record, _ in taken:
+            said[TopicPartition(TOPIC, record.partition)][record.offset] = RENEW
+        outcomes: Outcomes = await session.acknowledge(renews=said)
+        if any(error is not None for error in outcomes.values()):
+            self._held.pop(session.node, None)
+            return
+        self._prove(session.node, began)
+        for _, hold in taken:
+            if self._client.now < hold.locked + LOCK_SECONDS:  # else it may lie before the start offset by now
+                hold.locked = began
+        self._history.renewed += len(taken)
+        await asyncio.sleep(chance.uniform(0, LOCK_SECONDS))
 
     async def _say(self, session: ShareSession, taken: list[tuple[ShareRecord, Hold]], *, calm: bool) -> None:
         chance = self._client.chance
         began, before = self._client.now, self._epochs()
-        said: list[tuple[ShareRecord, int]] = []
+        said: list[tuple[ShareRecord, Hold, int]] = []
         for record, hold in taken:
             how = ACCEPT if calm else chance.choices([ACCEPT, RELEASE, REJECT, -1], [75, 12, 5, 8])[0]
             if how >= 0:
                 hold.said = began
-                said.append((record, how))
+                said.append((record, hold, how))
                 if how != RELEASE:
                     self._history.perhaps.add((self._group, record.partition, record.offset))
                 session.say(TopicPartition(TOPIC, record.partition), [record.offset], how)
@@ -168,14 +212,15 @@ class Member:
             self._held.pop(session.node, None)
         else:
             self._prove(session.node, began)
-        for record, how in said:
+        for record, hold, how in said:
             if how == RELEASE:
                 continue
             where = self._group, record.partition, record.offset
             tp = TopicPartition(TOPIC, record.partition)
             if outcomes.get(tp, KafkaError()) is None:
                 moment = self._moment(session.node, record.partition, began, before)
-                self._history.done[where].append(Done(moment, "accepted" if how == ACCEPT else "rejected"))
+                word = "accepted" if how == ACCEPT else "rejected"
+                self._history.done[where].append(Done(moment, word, hold.lasts(moment)))
 
     def _prove(self, node: int, began: float) -> None:
         for hold in self._held[node]:
@@ -192,7 +237,7 @@ class Member:
 
 
 class Shares(Workload):
-    """Two groups with few and with many deliveries; members accept, release, reject, dawdle and vanish."""
+    """Two groups with few and with many deliveries; members accept, release, reject, renew, dawdle and vanish."""
 
     share = 0.5
 
@@ -201,12 +246,16 @@ class Shares(Workload):
         self.done: defaultdict[Where, list[Done]] = defaultdict(list)
         self.perhaps: set[Where] = set()
         """What members began to accept or reject, whether that was heard or not."""
+        self.renewed = 0
         self._sent: set[tuple[int, int]] = set()
+        self._aborted: set[tuple[int, int]] = set()
+        self._letters: Counter[tuple[int, int]] = Counter()
         self._unfinished: list[str] = []
 
     async def prepare(self, client: SimClient) -> None:
         """Create the topic, and the settings of the groups."""
         await client.create_topic(TOPIC, partitions=PARTITIONS)
+        await client.create_topic(DEAD, partitions=1)
         pool = client.pool()
         for group, limit in LIMITS.items():
             values = {
@@ -214,6 +263,10 @@ class Shares(Workload):
                 "share.delivery.count.limit": str(limit),
                 "share.record.lock.duration.ms": str(int(LOCK_SECONDS * 1000)),
             }
+            if group == ISOLATED:
+                values["share.isolation.level"] = "read_committed"
+            else:
+                values["errors.deadletterqueue.topic.name"] = DEAD
             resource = ConfigResource(ResourceType.GROUP, group)
             await client.insist(partial(client.admin(pool).alter_configs, resource, set=values))
         await pool.close()
@@ -222,6 +275,7 @@ class Shares(Workload):
         """Write, and have members take it."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._write(client))
+            tasks.create_task(self._transact(client))
             tasks.create_task(self._lead(client))
             for group in LIMITS:
                 for _ in range(2):
@@ -239,6 +293,35 @@ class Shares(Workload):
                     pass  # nobody was promised anything
                 await asyncio.sleep(chance.uniform(0.02, 0.4))
         await pool.close()
+
+    async def _transact(self, client: SimClient) -> None:
+        """Write in transactions, some of which are aborted."""
+        chance = client.chance
+        while client.busy:
+            pool = client.pool()
+            options = {"transaction_timeout_ms": TRANSACTION_MS, "max_block_ms": 15_000}
+            try:
+                async with client.producer(pool, transactional_id="jobs", **options) as producer:
+                    while client.busy:
+                        await self._write_some(producer, chance)
+                        await asyncio.sleep(chance.uniform(0.1, 1.5))
+            except KafkaError:
+                await asyncio.sleep(chance.uniform(0.05, 0.5))
+            await pool.close()
+
+    async def _write_some(self, producer: Producer, chance: random.Random) -> None:
+        producer.begin()
+        sends = [
+            await producer.send(TOPIC, b"job", partition=chance.randrange(PARTITIONS))
+            for _ in range(chance.randint(1, 4))
+        ]
+        places = [(sent.partition, sent.offset) for sent in [await send for send in sends]]
+        if chance.random() < 0.4:
+            await producer.abort()
+            self._aborted.update(places)
+        else:
+            await producer.commit()
+            self._sent.update(places)
 
     async def _lead(self, client: SimClient) -> None:
         """Have partitions led by those who led them before."""
@@ -277,6 +360,15 @@ class Shares(Workload):
             if left:
                 self._unfinished.append(f"{group} is never done: {left}")
             await admin.describe_share_group(group)
+        async with client.consumer(pool) as consumer:
+            tp = TopicPartition(DEAD, 0)
+            end = (await consumer.end_offsets(tp))[tp]
+            await consumer.assign(tp, start="start")
+            while consumer.position(tp) < end:
+                for record in await consumer.read(timeout_ms=500):
+                    named = {name: value or b"" for name, value in record.headers}
+                    where = int(named["__dlq.errors.partition"]), int(named["__dlq.errors.offset"])
+                    self._letters[where] += 1
         await pool.close()
 
     def faults(self) -> Iterable[str]:
@@ -289,6 +381,24 @@ class Shares(Workload):
             yield from self._held_twice(where, holds)
             yield from self._after_the_end(where, holds)
         yield from self._lost()
+        yield from self._uncommitted()
+        yield from self._misburied()
+
+    def _uncommitted(self) -> Iterator[str]:
+        for where in sorted(self._aborted):
+            if holds := self.given.get((ISOLATED, *where)):
+                yield f"{where} was written in a transaction that was aborted, and given to {holds[0].member}"
+
+    def _misburied(self) -> Iterator[str]:
+        for place, count in sorted(self._letters.items()):
+            if count > 1:
+                yield f"{place} has {count} dead letters"
+        for (group, partition, offset), ends in self.done.items():
+            letter = (partition, offset) in self._letters
+            for done in ends if group != ISOLATED else ():
+                if done.locked and letter != (done.how == "rejected"):
+                    which = "a" if letter else "no"
+                    yield f"{(partition, offset)} was {done.how} ({done.at}), and there is {which} dead letter of it"
 
     @staticmethod
     def _held_twice(where: Where, holds: list[Hold]) -> Iterator[str]:
@@ -316,4 +426,10 @@ class Shares(Workload):
 
     def counts(self) -> dict[str, int]:
         """How many records were dealt with."""
-        return {"acknowledged jobs": len(self.done), "deliveries of jobs": sum(map(len, self.given.values()))}
+        return {
+            "acknowledged jobs": len(self.done),
+            "deliveries of jobs": sum(map(len, self.given.values())),
+            "renewed locks of jobs": self.renewed,
+            "aborted jobs": len(self._aborted),
+            "dead jobs": self._letters.total(),
+        }

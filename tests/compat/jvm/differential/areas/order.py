@@ -15,6 +15,7 @@ from jvm.differential.areas import (
     quotas,
     share_groups,
     streams_groups,
+    streams_tasks,
     topics,
 )
 from jvm.differential.case import Case
@@ -51,6 +52,7 @@ AREAS: dict[str, list[Case]] = {
     "look at groups": groups.LOOK,
     "consumer groups": consumer_groups.CASES,
     "streams groups": streams_groups.CASES,
+    "streams tasks": streams_tasks.CASES,
     "share groups": share_groups.CASES,
     "leave groups": groups.LEAVE,
     "delete groups": groups.DELETE,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from jvm.differential.case import Case, cases
 
 from kavka.protocol.schemas.alter_client_quotas import (
@@ -20,6 +22,7 @@ ANY_USER: Entity = (("user", None),)
 APP: Entity = (("client-id", "app"),)
 BOTH: Entity = (("user", "alice"), ("client-id", "app"))
 HOME: Entity = (("ip", "127.0.0.1"),)
+HOST: Entity = (("ip", "localhost"),)
 RATE = ("producer_byte_rate", 1e9)
 
 
@@ -50,10 +53,13 @@ CASES = [
     *cases(0, 1, name="no quotas", request=describe()),
     *cases(0, 1, name="set a quota", request=alter((ALICE, [RATE, ("request_percentage", 99.5)]))),
     Case("only check a quota", alter((APP, [RATE]), check=True), 1),
+    Case("check the largest quota", alter((APP, [("producer_byte_rate", 2.0**63)]), check=True), 1),
+    Case("check a quota without an end", alter((APP, [("request_percentage", inf)]), check=True), 1),
     Case("set one quota", alter((ANY_USER, [("consumer_byte_rate", 1e9)])), 1),
     Case("set a quota of a pair", alter((BOTH, [("controller_mutation_rate", 1e6)])), 1),
     Case("set a quota of an address", alter((HOME, [("connection_creation_rate", 1e6)])), 1),
     Case("set a quota of an IPv6 address", alter(((("ip", "2001:db8::1"),), [("connection_creation_rate", 9)])), 1),
+    Case("check a quota of a host", alter((HOST, [("connection_creation_rate", 1e6)]), check=True), 1),
     Case("set nothing", alter((ALICE, [])), 1),
     Case("remove a quota that is not there", alter((APP, [("producer_byte_rate", None)])), 1),
     refused("of nobody", (), RATE),

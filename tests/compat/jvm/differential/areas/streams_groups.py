@@ -5,29 +5,45 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from jvm.differential.areas.configs import SAFE_DOWNGRADE, UPGRADE, features
 from jvm.differential.areas.group_offsets import commit, fetch, forget
 from jvm.differential.areas.groups import heartbeat as classic_heartbeat
 from jvm.differential.areas.groups import join, leave, sync
+from jvm.differential.areas.produce import ANY_PRODUCER
 from jvm.differential.areas.topics import create, topic
 from jvm.differential.case import Case, Seen
 
 from kavka.protocol.schemas import incremental_alter_configs as configs
 from kavka.protocol.schemas import streams_group_heartbeat as schema
+from kavka.protocol.schemas.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kavka.protocol.schemas.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kavka.protocol.schemas.delete_groups import DeleteGroupsRequest
+from kavka.protocol.schemas.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kavka.protocol.schemas.describe_groups import DescribeGroupsRequest
+from kavka.protocol.schemas.end_txn import EndTxnRequest
+from kavka.protocol.schemas.find_coordinator import FindCoordinatorRequest
+from kavka.protocol.schemas.init_producer_id import InitProducerIdRequest
 from kavka.protocol.schemas.list_groups import ListGroupsRequest
+from kavka.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
 from kavka.protocol.schemas.streams_group_describe import StreamsGroupDescribeRequest
 from kavka.protocol.schemas.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from kavka.protocol.schemas.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 
-GROUP_RESOURCE = 32
+TOPIC_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE = 2, 4, 32
+SET_KEYS = ["cleanup.policy", "retention.ms", "segment.bytes", "message.timestamp.type", "min.insync.replicas"]
+TRANSACTION = "streams-transaction"
 TOO_MANY = 5
 """More replicas than there are brokers: nobody can create such a topic."""
 
 
-def internal(name: str, partitions: int = 0, replicas: int = 0) -> schema.TopicInfo:
+def internal(name: str, partitions: int = 0, replicas: int = 0, **settings: str) -> schema.TopicInfo:
     """An internal topic of a topology."""
-    return schema.TopicInfo(name=name, partitions=partitions, replication_factor=replicas, topic_configs=[])
+    pairs = [schema.KeyValue(key=key.replace("_", "."), value=value) for key, value in settings.items()]
+    return schema.TopicInfo(name=name, partitions=partitions, replication_factor=replicas, topic_configs=pairs)
 
 
 def part(id_: str = "0", sources: tuple[str, ...] = ("streamed",), **rest: Any) -> schema.Subtopology:
@@ -99,9 +115,11 @@ def describe(*groups: str, operations: bool = False) -> StreamsGroupDescribeRequ
     return StreamsGroupDescribeRequest(group_ids=list(groups), include_authorized_operations=operations)
 
 
-def configure(group: str, name: str, value: str) -> configs.IncrementalAlterConfigsRequest:
+def configure(
+    group: str, name: str, value: str, resource_type: int = GROUP_RESOURCE
+) -> configs.IncrementalAlterConfigsRequest:
     row = configs.AlterableConfig(name=name, config_operation=0, value=value)
-    resource = configs.AlterConfigsResource(resource_type=GROUP_RESOURCE, resource_name=group, configs=[row])
+    resource = configs.AlterConfigsResource(resource_type=resource_type, resource_name=group, configs=[row])
     return configs.IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
 
 
@@ -118,6 +136,14 @@ PREPARE = [
     Case("streams: no waiting", configure("streaming", "streams.initial.rebalance.delay.ms", "0"), 1),
     Case("streams: no pause", configure("streaming", "streams.assignment.interval.ms", "0"), 1),
     Case("streams: too many standbys", configure("streaming", "streams.num.standby.replicas", "9"), 1),
+    *[
+        Case(
+            f"{kind}: too long a pause for all groups",
+            configure("", f"group.{kind}.assignment.interval.ms", "15001", BROKER_RESOURCE),
+            1,
+        )
+        for kind in ("consumer", "share", "streams")
+    ],
     Case("streams: too short a session", configure("streaming", "streams.session.timeout.ms", "10"), 1),
 ]
 REFUSED = [
@@ -218,6 +244,74 @@ STATUSES = [
     Case("list: in the state NotReady", ListGroupsRequest(states_filter=["NotReady"]), 5),
     Case("list: in the state not_ready", ListGroupsRequest(states_filter=["Not_Ready"]), 5),
 ]
+BY_KEY, COUNTS = "counting-by-word-repartition", "counting-counts-changelog"
+"""Names that a hash table of Java has in the order of their letters."""
+COUNTING = topology(
+    part(repartition_sink_topics=[BY_KEY]),
+    part(
+        "1",
+        sources=(),
+        repartition_source_topics=[internal(BY_KEY, cleanup_policy="delete", retention_ms="-1")],
+        state_changelog_topics=[internal(COUNTS, replicas=1, cleanup_policy="compact", segment_bytes="2097152")],
+    ),
+)
+INTERNAL = [
+    Case(
+        "streams: no waiting for those who count", configure("counting", "streams.initial.rebalance.delay.ms", "0"), 1
+    ),
+    Case("streams: no pause for those who count", configure("counting", "streams.assignment.interval.ms", "0"), 1),
+    Case("streams: internal topics are made", joins("counting", topology=COUNTING), 0),
+    Case(
+        "streams: internal topics are there",
+        MetadataRequest(
+            topics=[MetadataRequestTopic(name=name) for name in (BY_KEY, COUNTS)], allow_auto_topic_creation=False
+        ),
+        12,
+        until=lambda answer: not any(one.error_code for one in answer.topics),
+    ),
+    Case(
+        "streams: internal topics are as they were wanted",
+        DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=name, configuration_keys=SET_KEYS)
+                for name in (BY_KEY, COUNTS)
+            ]
+        ),
+        4,
+    ),
+    Case(
+        "streams: tasks of internal topics",
+        lambda seen: beat("counting", epoch=seen.answer("streams: internal topics are made").member_epoch),
+        0,
+        until=lambda answer: not answer.status,
+    ),
+    Case("streams: a group with internal topics", describe("counting"), 0),
+    Case("streams: who counts leaves", beat("counting", epoch=-1), 0),
+    Case("delete: a group with internal topics", DeleteGroupsRequest(groups_names=["counting"]), 2),
+    Case(
+        "streams: internal topics outlive their group",
+        MetadataRequest(topics=[MetadataRequestTopic(name=COUNTS)], allow_auto_topic_creation=False),
+        12,
+    ),
+]
+FULL = [
+    *[Case(f"streams: {member} of three at most", joins("full", member), 0) for member in ("f1", "f2", "f3")],
+    Case("streams: one too many", joins("full", "f4"), 0),
+    Case("streams: a member of a full group joins again", joins("full", "f1"), 0),
+    Case("streams: a member of a full group goes on", beat("full", "f2", 1), 0),
+    Case("streams: one leaves the full group", beat("full", "f3", -1), 0),
+    Case("streams: now there is room", joins("full", "f4"), 0),
+    *[Case(f"streams: {member} leaves", beat("full", member, -1), 0) for member in ("f1", "f2", "f4")],
+    Case("delete: a group that was full", DeleteGroupsRequest(groups_names=["full"]), 2),
+]
+DISABLED = [
+    Case("lower a feature: streams", features(("streams.version", 0, SAFE_DOWNGRADE)), 1),
+    Case("streams: joins without the feature", joins("late"), 0),
+    Case("streams: goes on without the feature", beat("nobody", epoch=1), 0),
+    Case("streams: described without the feature", describe("late"), 0),
+    Case("raise a feature: streams", features(("streams.version", 1, UPGRADE)), 1),
+    Case("streams: described with the feature again", describe("late"), 0),
+]
 STATEFUL = topology(part(state_changelog_topics=[internal("streams-log")]), epoch=3)
 MEMBERS = [
     Case("streams: joins", joins(topology=STATEFUL), 0),
@@ -249,6 +343,81 @@ MEMBERS = [
     Case("streams: the group with standbys", describe("streaming"), 0),
     Case("streams: all shall stop", owning("m1", "streams: the first stands by", 0, 1, shutdown_application=True), 0),
     Case("streams: the second hears of it", owning("m2", "streams: the second gets it", 2), 0, client_id="second"),
+]
+
+
+def committing(member: str, since: int | None, partition: int = 0) -> Callable[[Seen], object]:
+    """Commit offset 7 in a transaction as a member: so many epochs ago, or at none."""
+
+    def build(seen: Seen) -> object:
+        producer = seen.answer("transaction: a producer")
+        row = TxnOffsetCommitRequestPartition(
+            partition_index=partition, committed_offset=7, committed_leader_epoch=0, committed_metadata=""
+        )
+        epoch = -1 if since is None else seen.answer("streams: all shall stop").member_epoch - since
+        return TxnOffsetCommitRequest(
+            transactional_id=TRANSACTION,
+            group_id="streaming",
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            generation_id=epoch,
+            member_id=member,
+            topics=[TxnOffsetCommitRequestTopic(name="streamed", partitions=[row])],
+        )
+
+    return build
+
+
+TRANSACTIONS = [
+    Case(
+        "transaction: a coordinator",
+        FindCoordinatorRequest(key_type=1, coordinator_keys=[TRANSACTION]),
+        4,
+        until=lambda answer: answer.coordinators[0].error_code == 0,
+    ),
+    Case(
+        "transaction: a producer",
+        InitProducerIdRequest(transactional_id=TRANSACTION, transaction_timeout_ms=60_000),
+        4,
+        until=lambda answer: answer.error_code == 0,
+        masks=ANY_PRODUCER,
+    ),
+    Case(
+        "transaction: takes in the offsets of a streams group",
+        lambda seen: AddOffsetsToTxnRequest(
+            transactional_id=TRANSACTION,
+            producer_id=seen.answer("transaction: a producer").producer_id,
+            producer_epoch=seen.answer("transaction: a producer").producer_epoch,
+            group_id="streaming",
+        ),
+        3,
+        until=lambda answer: answer.error_code == 0,
+    ),
+    Case("transaction: as a streams member", committing("m1", 0), 3),
+    Case("transaction: as a streams member that is behind", committing("m1", 1), 3),
+    Case("transaction: as a streams member long past", committing("m1", 99), 3),
+    Case("transaction: for a task of another", committing("m1", 1, 2), 3),
+    Case("transaction: as a streams member of an epoch to come", committing("m1", -1), 3),
+    Case("transaction: as a streams member without an epoch", committing("m1", None), 3),
+    Case("transaction: as an unknown streams member", committing("m9", 0), 3),
+    Case("transaction: as nobody to a streams group", committing("", None), 3),
+    Case("fetch offsets: amid a transaction", fetch("streaming", topic="streamed", stable=True), 9),
+    Case(
+        "transaction: ends",
+        lambda seen: EndTxnRequest(
+            transactional_id=TRANSACTION,
+            producer_id=seen.answer("transaction: a producer").producer_id,
+            producer_epoch=seen.answer("transaction: a producer").producer_epoch,
+            committed=True,
+        ),
+        3,
+    ),
+    Case(
+        "fetch offsets: after a transaction",
+        fetch("streaming", topic="streamed", stable=True),
+        9,
+        until=lambda answer: not any(row.error_code for row in answer.groups[0].topics[0].partitions),
+    ),
 ]
 OTHERS = [
     Case("commit: as a streams member, too old a version", commit("streaming", "m1", 1, topic="streamed"), 8),
@@ -307,4 +476,4 @@ OTHERS = [
     Case("streams: a deleted one", describe("missing"), 0),
 ]
 
-CASES = [*PREPARE, *REFUSED, *STATUSES, *MEMBERS, *OTHERS]
+CASES = [*PREPARE, *REFUSED, *STATUSES, *INTERNAL, *FULL, *MEMBERS, *TRANSACTIONS, *OTHERS, *DISABLED]

@@ -26,7 +26,8 @@ import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
  * Counts words of the topic "lines" into "totals", by way of a repartition topic and a store with a changelog.
  *
  * Settings come as key=value arguments. It is asked on standard input: "get WORD" says who has a word's count, and the
- * count if it is here; "hosts" says who is known; "stop" ends it in order.
+ * count if it is here; "copy WORD" says the count in the copy that stands by here; "hosts" says who is known; "stop" ends
+ * it in order.
  */
 public final class Words {
     private static final String STORE = "counts";
@@ -82,16 +83,29 @@ public final class Words {
             say(known.toString());
             return;
         }
-        String word = line.substring("get ".length());
+        String[] words = line.split(" ");
+        String word = words[1];
         KeyQueryMetadata found = streams.queryMetadataForKey(STORE, word, Serdes.String().serializer());
+        if (words[0].equals("copy")) {
+            boolean standsBy = found.standbyHosts().contains(here);
+            say("COPY " + word + (standsBy ? " " + counts(streams, found.partition(), true).get(word) : ""));
+            return;
+        }
         HostInfo owner = found.activeHost();
-        String answer = "GET " + word + " " + owner.host() + ":" + owner.port() + " standby " + found.standbyHosts().size();
+        String answer = "GET " + word + " " + owner.host() + ":" + owner.port() + " standby";
+        for (HostInfo standby : found.standbyHosts()) {
+            answer += " " + standby.host() + ":" + standby.port();
+        }
         if (owner.equals(here)) {
-            ReadOnlyKeyValueStore<String, Long> store = streams.store(
-                StoreQueryParameters.fromNameAndType(STORE, QueryableStoreTypes.keyValueStore()));
-            answer += " " + store.get(word);
+            answer += " count " + counts(streams, found.partition(), false).get(word);
         }
         say(answer);
+    }
+
+    private static ReadOnlyKeyValueStore<String, Long> counts(KafkaStreams streams, int partition, boolean standby) {
+        StoreQueryParameters<ReadOnlyKeyValueStore<String, Long>> asked = StoreQueryParameters
+            .fromNameAndType(STORE, QueryableStoreTypes.<String, Long>keyValueStore()).withPartition(partition);
+        return streams.store(standby ? asked.enableStaleStores() : asked);
     }
 
     private static synchronized void say(String text) {

@@ -8,72 +8,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
 import h11
 
-from kavka.client.deadline import within
+from kavka.net.server import Served
+from kavka.net.session import Session
+from kavka.net.transport import END, Transport
 
 logger = logging.getLogger(__name__)
 
-MAX_HEAD_BYTES: Final = 64 * 1024
+MAX_HEAD_BYTES: Final = 24 * 1024
 MAX_CLIENTS: Final = 1000
-MAX_STRANGERS: Final = 1000
-"""How many connections there may be of those who are not let in yet; then the oldest gives way."""
+MAX_STRANGERS: Final = 500
+"""How many connections there may be of those who are not let in yet; then the oldest gives way. Each holds a head."""
 MAX_STRANGER_BYTES: Final = 512 * 1024
 """How much of a body is heard, and forgotten, of somebody who is not let in: so that they get their answer."""
 MAX_BODIES_BYTES: Final = 64 << 20
 """How much of bodies there may be at a time, of all connections."""
+MAX_FORGOTTEN_BYTES: Final = 32 << 20
+"""How much of a body that is too large is received, and forgotten, after the answer: a reset would take it away."""
+FORGETTING_SECONDS: Final = 10
+"""For how long that is done."""
 IDLE_SECONDS: Final = 60
 REQUEST_SECONDS: Final = 30
 """How long a client may take to send a request, and to take its answer."""
 CHUNK: Final = 64 * 1024
-END: Final = -1
-
-
-class Transport(Protocol):
-    """What carries the bytes of a connection, plain or encrypted."""
-
-    @property
-    def out(self) -> deque[Any]:
-        """What is to be sent."""
-
-    @property
-    def busy(self) -> bool:
-        """Whether the sending is held up."""
-
-    @property
-    def received_bytes(self) -> int:
-        """All that came over the network."""
-
-    @property
-    def sent_bytes(self) -> int:
-        """All that the network has taken."""
-
-    @property
-    def left(self) -> bool:
-        """Whether the peer will send nothing more."""
-
-    def open(self, owner: Any) -> None:
-        """Begin to read for an owner."""
-
-    def receive_into(self, view: memoryview) -> int:
-        """How many bytes were received; -1 for the end. Raises OSError."""
-
-    def flush(self) -> None:
-        """Send what can be sent now."""
-
-    def read_on(self) -> None:
-        """Tell the owner of what comes."""
-
-    def read_off(self) -> None:
-        """Leave what comes where it is."""
-
-    def close(self) -> None:
-        """Drop the connection."""
 
 
 class HttpRequest(NamedTuple):
@@ -82,8 +44,17 @@ class HttpRequest(NamedTuple):
     method: str
     path: str
     query: Mapping[str, str]
+    """The parameters; the values of one that comes several times are lines."""
     headers: Mapping[str, str]
     body: bytes
+
+
+def query_of(text: str) -> dict[str, str]:
+    """The parameters of a query; the values of one that comes several times are lines."""
+    found: dict[str, list[str]] = {}
+    for name, value in parse_qsl(text, keep_blank_values=True):
+        found.setdefault(name, []).append(value)
+    return {name: "\n".join(values) for name, values in found.items()}
 
 
 class HttpResponse(NamedTuple):
@@ -130,7 +101,7 @@ class HttpServing:
         async with asyncio.TaskGroup() as self._tasks:
             await asyncio.Event().wait()
 
-    def connect(self, session: Any, transport: Any, on_close: Callable[[Any], None]) -> HttpConnection:
+    def connect(self, session: Session, transport: Transport, on_close: Callable[[Served], None]) -> HttpConnection:
         """Take a new connection over."""
         return HttpConnection(self, session, transport, on_close)
 
@@ -171,11 +142,11 @@ class HttpConnection:
     muted: bool = False
 
     def __init__(
-        self, serving: HttpServing, session: Any, transport: Transport, on_close: Callable[[Any], None]
+        self, serving: HttpServing, session: Session, transport: Transport, on_close: Callable[[Served], None]
     ) -> None:
         self.session = session
         """Who is at the other end; for those who let them in."""
-        self.transport: Transport = transport
+        self.transport = transport
         self.closed = False
         self._serving = serving
         self._on_close = on_close
@@ -267,7 +238,7 @@ class HttpConnection:
         """Answer one request; whether there may be another."""
         held = 0
         try:
-            async with within(IDLE_SECONDS):
+            async with asyncio.timeout(IDLE_SECONDS):
                 head = await self._event()
             if not isinstance(head, h11.Request):
                 return False
@@ -276,7 +247,7 @@ class HttpConnection:
             response = await self._serving.answers.let_in(self, headers)
             if response is None and not self._serving.admit(self):
                 response = _plain(503, "there are too many clients: try again")
-            async with within(REQUEST_SECONDS):
+            async with asyncio.timeout(REQUEST_SECONDS):
                 body = bytearray()
                 limit = self._serving.max_body_bytes if response is None else MAX_STRANGER_BYTES
                 size = 0
@@ -302,6 +273,8 @@ class HttpConnection:
             self._serving.bodies_bytes -= held
         await self._send(response, head is not None and head.method == b"HEAD")
         self._idle = True
+        if self._http.their_state is h11.SEND_BODY and self in self._serving.clients:
+            await self._forget_body()
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()
@@ -310,7 +283,7 @@ class HttpConnection:
     async def _answer(self, head: h11.Request, headers: Mapping[str, str], body: bytes) -> HttpResponse:
         path, _, query = head.target.decode("latin-1").partition("?")
         method = head.method.decode("ascii")
-        request = HttpRequest(method, path, dict(parse_qsl(query, keep_blank_values=True)), headers, body)
+        request = HttpRequest(method, path, query_of(query), headers, body)
         try:
             return await self._serving.answers.respond(self, request)
         except Exception:
@@ -329,6 +302,15 @@ class HttpConnection:
                 self.transport.read_on()
             self._http.receive_data(data)
         return event  # type: ignore[return-value]
+
+    async def _forget_body(self) -> None:
+        forgotten = 0
+        async with asyncio.timeout(FORGETTING_SECONDS):
+            while not self._ended and forgotten < MAX_FORGOTTEN_BYTES:
+                forgotten += len(self._unread)
+                self._unread.clear()
+                self.transport.read_on()
+                await self._move()
 
     async def _move(self) -> None:
         """Wait until something has come or gone; raises GoneError."""
@@ -356,7 +338,7 @@ class HttpConnection:
             data += self._http.send(h11.Data(data=response.body)) or b""
         data += self._http.send(h11.EndOfMessage()) or b""
         self._put(data)
-        async with within(REQUEST_SECONDS):
+        async with asyncio.timeout(REQUEST_SECONDS):
             while self.transport.out or self.transport.busy:
                 await self._move()
 

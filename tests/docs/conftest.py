@@ -1,0 +1,8 @@
+"""So that the tests can say `from docs.pages import ...`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
