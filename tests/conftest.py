@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import signal
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,6 +29,9 @@ PAGES = "tests/docs/test_pages.py"
 """Its tests share nothing: a page has a node of its own."""
 SHORT = ("tests/architecture", "tests/unit")
 """What is left for the end, where it keeps all workers busy."""
+LITTER = ("tests/compat/", "tests/spark/")
+"""Where programs of others leave sockets to the garbage collector: Spark those of its workers, kafka-python and
+aiokafka those of log-ins that failed."""
 
 
 def _scope(node_id: str) -> str:
@@ -42,7 +47,10 @@ def _scope(node_id: str) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests that take longest."""
+    """Begin with the tests that take longest, and blame nobody for what others leave."""
+    for item in items:
+        if item.nodeid.startswith(LITTER):
+            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
     items.sort(key=lambda item: (_scope(item.nodeid) not in TOGETHER, item.nodeid.startswith(SHORT)))
 
 
@@ -56,6 +64,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return _scope(nodeid)
 
     return ByScope(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_litter_for_others(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What the tests of a file leave to the garbage collector is collected, and told, at its end: not amid others."""
+    yield
+    with warnings.catch_warnings():
+        if request.node.nodeid.startswith(LITTER):
+            warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture(autouse=True, scope="session")

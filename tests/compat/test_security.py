@@ -20,9 +20,6 @@ from kafka import errors as python_errors
 from every_listener import MECHANISMS, PASSWORD, WAYS, Served, serving
 from kavka.testing.authority import Authority
 
-# aiokafka and kafka-python leave the socket of a log-in that failed to the garbage collector
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 SECONDS = 30.0
 RECORDS = [b"%d" % number for number in range(50)] + [bytes(500_000)]
 SECURED = WAYS[1:]
